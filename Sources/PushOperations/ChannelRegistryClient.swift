@@ -32,12 +32,17 @@ package final class ChannelRegistryClient {
     package let createdAt: Int64
     /// nil: deleted, or a dry run.
     package let failure: String?
+    /// It is the channel of a running activity, and stays.
+    package let isInUse: Bool
   }
 
   private let loop: EventLoop
   private let client: ChannelClient
   private let redis: RedisClient
   private let registry: ChannelRegistry
+  /// Of the devices' registry, where the activities are.
+  private let activitiesRedis: RedisClient
+  private let activities: ActivityRegistry
   private let tokenStore: RedisProviderTokenStore
 
   /// The minimum for a reap, because uses are stored only about once a minute.
@@ -54,6 +59,9 @@ package final class ChannelRegistryClient {
       configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
     let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
     let redisTLS = try configuration.redis.tls(redisConfiguration)
+    let registryConfiguration = try RedisConfiguration(url: configuration.registryURL)
+    let registryTLS = try configuration.redis.tls(registryConfiguration)
+    RedisClient.learnTime(redisConfiguration, tls: redisTLS)
     loop = try EventLoop()
     var settings = ChannelClientConfiguration(configuration.apns)
     settings.waitMilliseconds = settings.requestTimeoutMilliseconds
@@ -68,12 +76,17 @@ package final class ChannelRegistryClient {
       timing: ChannelEnsureState.Timing(requestMilliseconds: settings.requestTimeoutMilliseconds),
       seed: UInt64.random(in: .min ... .max)
     ) { level, text in logger.log(level: level, "\(text)") }
+    activitiesRedis = RedisClient(
+      loop: loop, configuration: registryConfiguration, tls: registryTLS,
+      timeoutMilliseconds: redisTimeoutMilliseconds, seed: UInt64.random(in: .min ... .max))
+    activities = ActivityRegistry(loop: loop, redis: activitiesRedis, prefix: configuration.redis.prefix)
   }
 
   /// Ends connections. Blocks for a moment.
   package func close() {
     client.close()
     redis.close()
+    activitiesRedis.close()
     let deadline = loop.now.monotonic.adding(milliseconds: ChannelRegistryClient.closeMilliseconds)
     while !client.isClosed, loop.now.monotonic < deadline { turn() }
     loop.flush()
@@ -103,23 +116,30 @@ package final class ChannelRegistryClient {
 
   // MARK: - All
 
-  /// Deletes named channels that were not used since then. Channels without a name belong to others, and stay.
-  /// - Parameter unusedSince: Unix seconds.
+  /// Deletes named channels that were not used since then. Channels without a name belong to others, and stay; so do those of running
+  /// activities.
   package func reap(
-    _ scope: AppScope, unusedSince: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void
+    _ scope: AppScope, unusedForSeconds: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void
   ) throws(ChannelRegistryFailure) {
+    let unusedSince = loop.now.unixSeconds - unusedForSeconds
     let snapshot = try snapshot(scope)
     let keys = registry.keys(scope)
+    // Those that activities take from here on count as used.
+    let inUse = try wait { then in
+      activities.channelsInUse(scope) { then($0.mapError { .redis("\($0)") }) }
+    }
     for (id, entry) in snapshot.entries.sorted(by: {
       ($0.value.createdAt, $0.key.text) < ($1.value.createdAt, $1.key.text)
     }) {
       guard let name = entry.name else { continue }
       let usedAt = snapshot.used[id]
       guard max(usedAt ?? 0, entry.createdAt / 1000) <= unusedSince else { continue }
+      let isInUse = inUse.contains(id)
       func reaped(_ failure: String? = nil) -> Reaped {
-        Reaped(id: id, name: name, usedAt: usedAt, createdAt: entry.createdAt, failure: failure)
+        Reaped(
+          id: id, name: name, usedAt: usedAt, createdAt: entry.createdAt, failure: failure, isInUse: isInUse)
       }
-      if isDryRun {
+      if isDryRun || isInUse {
         tell(reaped())
         continue
       }
@@ -183,10 +203,11 @@ package final class ChannelRegistryClient {
 
   // MARK: - The loop
 
-  private func turn() {
-    loop.poll(maximumWaitMilliseconds: ChannelRegistryClient.waitMilliseconds)
+  private func turn(waitMilliseconds: Int = ChannelRegistryClient.waitMilliseconds) {
+    loop.poll(maximumWaitMilliseconds: waitMilliseconds)
     client.turn()
     redis.turn()
+    activitiesRedis.turn()
     loop.flush()
   }
 
@@ -196,7 +217,7 @@ package final class ChannelRegistryClient {
   ) throws(ChannelRegistryFailure) -> Value {
     var answer: Result<Value, ChannelRegistryFailure>?
     // The loop's time is that of its last turn, which may be long ago.
-    turn()
+    turn(waitMilliseconds: 0)
     ask { answer = $0 }
     loop.flush()
     while true {

@@ -98,7 +98,7 @@ extension ConfigurationOption {
     ),
     ConfigurationOption(
       "activities.channel_above", .integer(0...4_000_000_000), .integer(1000),
-      "A start for more devices with iOS 18 or later takes a broadcast channel for its updates."),
+      "Starts of an activity for more devices with iOS 18 or later take a broadcast channel for its updates."),
     ConfigurationOption(
       "activities.default_stale_after_s", .integer(1...86_400), .none,
       "How long a device shows an activity's state as current, where the job has no stale-date."),

@@ -53,7 +53,7 @@ extension ChannelsCommand {
       abstract: "Deletes named channels that nobody sent to for a while.",
       discussion: """
         Counts from a channel's last broadcast by Herald, or from its creation. Channels without a name in the registry \
-        are somebody else's, and stay.
+        are somebody else's, and stay. So do those of running activities.
         """)
 
     @OptionGroup var options: ChannelOptions
@@ -81,11 +81,17 @@ extension ChannelsCommand {
 
     func run() throws {
       let scope = try options.scope()
-      let since = Int64(Date().timeIntervalSince1970) - (try seconds())
+      let seconds = try seconds()
       var count = 0
       var failures = 0
+      var inUse = 0
       try options.keep { registry in
-        try registry.reap(scope, unusedSince: since, credential: options.credential, isDryRun: dryRun) { reaped in
+        try registry.reap(scope, unusedForSeconds: seconds, credential: options.credential, isDryRun: dryRun) {
+          reaped in
+          guard !reaped.isInUse else {
+            inUse += 1
+            return
+          }
           count += 1
           if reaped.failure != nil { failures += 1 }
           let line = KeptChannel(
@@ -102,7 +108,8 @@ extension ChannelsCommand {
         }
       }
       let verb = dryRun ? "would be deleted" : "deleted"
-      Exit.note("\(count - failures) channels \(verb)" + (failures > 0 ? ", \(failures) could not be" : ""))
+      let kept = inUse > 0 ? "; in use by running activities: \(inUse)" : ""
+      Exit.note("\(count - failures) channels \(verb)" + (failures > 0 ? ", \(failures) could not be" : "") + kept)
       if failures > 0 { throw ExitCode(1) }
     }
 

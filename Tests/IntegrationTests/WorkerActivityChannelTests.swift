@@ -255,4 +255,96 @@ struct WorkerActivityChannelTests {
     #expect(try way.starts().allSatisfy { $0.payload.aps.channel == nil })
     #expect(worker.log.contains("no channel for ride-17 in time"))
   }
+
+  @Test func aRunningActivitysChannelIsInUse() throws {
+    let way = try Way("activity-reap")
+    for number in 0..<2 { try way.register(number, OSVersion(major: 18)) }
+    let worker = try way.start(above: 1)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 2, "accepted": 2], "\(worker.log.suffix(2_000))")
+    let channel = try #require(try way.starts().compactMap(\.payload.aps.channel).first)
+    let keys = ChannelKeys(prefix: "\(way.world.prefix):", scope: way.registry.scope)
+    /// As if it was made, and last used, an hour ago.
+    func age() throws {
+      let hour = Int64(Date().timeIntervalSince1970) - 3_600
+      let entry = "\(StoragePolicy.mostRecent.rawValue)\t\(hour * 1_000)\t\tactivity:ride-17"
+      _ = try way.registry.wait {
+        way.registry.redis.call(["HSET", keys.ids, channel, entry], key: keys.ids, then: $0)
+      }
+      _ = try way.registry.wait {
+        way.registry.redis.call(["ZADD", keys.used, "\(hour)", channel], key: keys.used, then: $0)
+      }
+    }
+    func reap() throws -> ChildProcess.Output {
+      try way.world.herald([
+        "channels", "reap", "--unused-for", "30m", "--app", "com.example.app", "--environment", "production",
+      ])
+    }
+    try age()
+    let kept = try reap()
+    #expect(kept.status == 0 && kept.output.isEmpty && kept.errors.contains("0 channels deleted"), "\(kept)")
+    #expect(kept.errors.contains("in use by running activities: 1"), "\(kept)")
+    try way.activity.publish(
+      "u1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
+    #expect(try way.activity.end(of: "u1/channel").outcome == "accepted")
+    try way.activity.publish("e1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"end"}}"#)
+    #expect(try way.activity.end(of: "e1/channel").outcome == "accepted")
+    #expect(worker.drain(seconds: 30) == 0, "it stores the last uses")
+    _ = try way.registry.wait { way.registry.redis.call(["DEL", keys.used], key: keys.used, then: $0) }
+    try age()
+    let reaped = try reap()
+    #expect(reaped.output.hasPrefix(channel) && reaped.errors.contains("1 channels deleted"), "\(reaped)")
+  }
+
+  @Test func aBroadcastThatFailsIsToldByItsJob() throws {
+    let way = try Way("activity-gone")
+    for number in 0..<2 { try way.register(number, OSVersion(major: 18)) }
+    let worker = try way.start(above: 1)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 2, "accepted": 2], "\(worker.log.suffix(2_000))")
+    let state = #"{"aps":{"event":"update","content-state":{"eta":5}}}"#
+    try way.activity.publish("u1", #"{"activity":"ride-17"}"#, state)
+    let good = try way.activity.end(of: "u1")
+    #expect(good.summary == ["devices": 0] && good.detail == nil, "\(good)")
+    let channel = try #require(try way.starts().compactMap(\.payload.aps.channel).first)
+    let deleted = try way.world.herald([
+      "channels", "delete", "--channel", channel, "--app", "com.example.app", "--environment", "production",
+    ])
+    #expect(deleted.status == 0, "\(deleted)")
+    try way.activity.publish("u2", #"{"activity":"ride-17"}"#, state)
+    #expect(try way.activity.end(of: "u2/channel").outcome == "rejected")
+    let end = try way.activity.end(of: "u2")
+    #expect(end.outcome == "completed" && end.summary == ["devices": 0])
+    #expect(end.detail == "the broadcast on the activity's channel ended rejected: ChannelNotRegistered", "\(end)")
+  }
+
+  /// No job names more devices than the limit; all of them together are more. A start that names the same ones again adds none.
+  @Test func severalStartsAreCountedTogether() throws {
+    let way = try Way("activity-several")
+    for number in 0..<4 { try way.register(number, OSVersion(major: 18)) }
+    let worker = try way.start(above: 3)
+    defer { _ = worker.drain(seconds: 30) }
+    func start(_ id: String, _ devices: String, accepted: Int, skipped: Int = 0) throws {
+      try way.activity.publish(id, #"{"devices":[\#(devices)]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+      var summary = ["devices": accepted + skipped]
+      if accepted > 0 { summary["accepted"] = accepted }
+      if skipped > 0 { summary["skipped"] = skipped }
+      #expect(try way.activity.end(of: id).summary == summary, "\(worker.log.suffix(2_000))")
+    }
+    try start("s1", #""d-0","d-1""#, accepted: 2)
+    try start("s2", #""d-0","d-1""#, accepted: 0, skipped: 2)
+    #expect(try way.channels().isEmpty, "two devices are not four")
+    try start("s3", #""d-1","d-2","d-3""#, accepted: 2, skipped: 1)
+    let channels = try way.starts().map(\.payload.aps.channel)
+    #expect(channels.count == 4 && channels.compactMap(\.self).count == 2, "\(channels)")
+    // Who was started before it has a token.
+    try way.activity.register("d-0", "5050505050505050")
+    try way.live(1)
+    try way.activity.publish(
+      "u1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
+    #expect(try way.activity.end(of: "u1").summary == ["devices": 1, "accepted": 1])
+    #expect(try way.activity.end(of: "u1/channel").outcome == "accepted")
+  }
 }

@@ -22,7 +22,7 @@ import Testing
     _ = try ActivityState.start(&activity, type: "Ride", digest: 7, way: way, job: job, jobs: &jobs, now: Self.now)
   }
 
-  @Test func theFirstStartDecides() throws {
+  @Test func theFirstChannelStays() throws {
     var jobs = ActivityJobs()
     var activity: ActivityState?
     try started(&activity, &jobs, on: channel)
@@ -31,7 +31,18 @@ import Testing
     var other: ActivityState?
     try started(&other, &jobs, on: nil)
     try started(&other, &jobs, on: channel, job: 2)
-    #expect(other?.channel == nil, "its first devices have tokens, and the later ones too")
+    #expect(other?.channel == channel, "its first devices have tokens, and the later ones are many")
+    try started(&other, &jobs, .tokens, job: 3)
+    #expect(other?.channel == channel)
+    var small: ActivityState?
+    try started(&small, &jobs, .tokens)
+    try started(&small, &jobs, .undecided, job: 2)
+    #expect(small?.updateWay == .tokens, "what is decided is not undecided again")
+    try started(&small, &jobs, .awaited, job: 2)
+    try started(&small, &jobs, .tokens, job: 3)
+    #expect(small?.updateWay == .tokens, "a start of few devices came meanwhile")
+    try started(&small, &jobs, on: channel, job: 2)
+    #expect(small?.channel == channel)
   }
 
   @Test func anActivityIsKnownWhileItsWayIsDecided() throws {

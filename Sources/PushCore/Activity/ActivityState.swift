@@ -26,9 +26,9 @@ package struct ActivityState: Hashable, Sendable {
     package internal(set) var isBegun: Bool
   }
 
-  /// How updates reach the devices that starts name. The first start decides, and counts its devices for that.
+  /// How updates reach the devices that starts name. Each start decides, until there is a channel: it counts the activity's devices with its own.
   package enum UpdateWay: Hashable, Sendable {
-    /// Each by its own token. Final.
+    /// Each by its own token. May become `awaited` or `channel`, by a later start: earlier devices keep their tokens.
     case tokens
     /// On this broadcast channel, and by token to those that have no channels. Final.
     case channel(ChannelID)
@@ -46,9 +46,9 @@ package struct ActivityState: Hashable, Sendable {
 
     fileprivate func mayBecome(_ other: UpdateWay) -> Bool {
       switch self {
-      case .tokens, .channel: false
+      case .channel: false
       case .undecided: true
-      case .awaited: other != .undecided
+      case .tokens, .awaited: other != .undecided
       }
     }
   }
@@ -102,7 +102,7 @@ package struct ActivityState: Hashable, Sendable {
   /// A job starts the activity, or adds devices to a running one.
   /// - Parameters:
   ///   - digest: of the payload without its timestamp.
-  ///   - way: of its updates, where no start has decided it. A start that cannot decide yet calls this again once it can; the activity is
+  ///   - way: of its updates, where no start has given it a channel. A start that cannot decide yet calls this again once it can; the activity is
   ///     known meanwhile, so that updates may come.
   ///   - job: the word of its id; a job that comes twice gets the same answer.
   package static func start(

@@ -30,6 +30,8 @@ package struct AudiencePage: Sendable {
 
   /// The page number of every page for a late token; no page of an audience has it.
   package static let lateNumber = UInt32.max
+  /// The page number of the broadcast of an activity's update or end, in its settlement.
+  package static let broadcastNumber = UInt32.max - 1
   /// Maximum of devices in one page.
   package static let devicesMaximum = 500
 

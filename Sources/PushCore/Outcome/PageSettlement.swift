@@ -17,6 +17,8 @@ package struct PageSettlement: Hashable, Sendable {
   package var fingerprints: [UInt8]
   /// Of a page that starts an activity: which of the pushes reached APNs.
   package var starts: Starts?
+  /// Of an activity's broadcast: APNs' last reason; empty: none.
+  package var reason: [UInt8] = []
 
   /// How the pushes of a start, or of its fallback alerts, ended.
   package struct Starts: Hashable, Sendable {
@@ -52,11 +54,14 @@ package struct PageSettlement: Hashable, Sendable {
   /// - Parameters:
   ///   - ends: a letter for each ordinal of its body.
   ///   - starts: `Starts.letters`; empty: the page starts no activity.
-  package static func append(_ job: borrowing PushJob, ends: [UInt8], starts: [UInt8] = [], to output: inout [UInt8]) {
+  ///   - reason: of an activity's broadcast, which has one end: APNs' last reason.
+  package static func append(
+    _ job: borrowing PushJob, ends: [UInt8], starts: [UInt8] = [], reason: APNsReason? = nil, to output: inout [UInt8]
+  ) {
     output.append(text: head)
     append(string: job.parentID, of: job, to: &output)
     output.append(text: ",\"page\":")
-    output.append(decimal: Int64(job.page.number))
+    output.append(decimal: Int64(job.page.isEmpty ? AudiencePage.broadcastNumber : job.page.number))
     output.append(text: ",\"position\":")
     output.append(decimal: Int64(job.page.position))
     output.append(text: ",\"ends\":\"")
@@ -68,6 +73,11 @@ package struct PageSettlement: Hashable, Sendable {
       output.append(text: ",\"fingerprints\":\"")
       output.append(job.page.writtenFingerprints, of: job.bytes)
       output.append(ASCII.quote)
+    }
+    if let reason {
+      output.append(text: ",\"reason\":")
+      let name = reason.name
+      output.append(addingCapacity: JSONText.countMaximum(name.utf8.count)) { $0.append(jsonString: name.utf8.span) }
     }
     if !starts.isEmpty {
       output.append(text: ",\"app\":")
@@ -135,7 +145,7 @@ package struct PageSettlement: Hashable, Sendable {
         continue
       }
       switch name {
-      case .settles, .ends, .ordinals, .fingerprints, .app, .environment, .activity, .starts:
+      case .settles, .ends, .ordinals, .fingerprints, .app, .environment, .activity, .starts, .reason:
         guard first == ASCII.quote else { return nil }
         let text = JSONEscape.unescaped(try scanner.string(body).range, of: body)
         switch name {
@@ -147,6 +157,7 @@ package struct PageSettlement: Hashable, Sendable {
         case .environment: starts.environment = text
         case .activity: starts.activity = text
         case .starts: starts.letters = text
+        case .reason: found.reason = text
         case .page, .position, .alerts: break
         }
       case .page, .position, .alerts:
@@ -168,6 +179,6 @@ package struct PageSettlement: Hashable, Sendable {
   }
 
   private enum Key: String {
-    case settles, page, position, ends, ordinals, fingerprints, app, environment, activity, alerts, starts
+    case settles, page, position, ends, ordinals, fingerprints, app, environment, activity, alerts, starts, reason
   }
 }

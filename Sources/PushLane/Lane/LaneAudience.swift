@@ -162,14 +162,14 @@ extension Lane {
 
   /// Reports a dead token to the registry, if the token came from there.
   mutating func tokenGone(_ send: Ticket, since: Int64) {
-    guard let job = sends[send].job, !jobs[job].ends.isEmpty else { return }
+    guard let job = sends[send].job, !jobs[job].job.page.isEmpty else { return }
     directory.tokenGone(jobs[job].job, target: sends[send].target, since: since)
   }
 
   /// The job goes to update tokens, each for one activity on one device. The registry knows when one of them is over. A dead-token mark would
   /// keep for a month a token that is not used again.
   mutating func isToMembers(_ job: Ticket) -> Bool {
-    !jobs[job].ends.isEmpty && !jobs[job].job.activity.isEmpty && jobs[job].job.pushType == .liveactivity
+    !jobs[job].job.page.isEmpty && !jobs[job].job.activity.isEmpty && jobs[job].job.pushType == .liveactivity
       && jobs[job].job.event != .start
   }
 
@@ -179,7 +179,8 @@ extension Lane {
     switch sends[send].delivery.ending {
     case .outcome(let outcome, _, _):
       let hasReached = outcome.outcome == .accepted || outcome.isAmbiguous
-      jobs[job].noteEnd(.outcome(outcome.outcome), hasReached: hasReached, target: sends[send].target)
+      jobs[job].noteEnd(
+        .outcome(outcome.outcome), hasReached: hasReached, reason: outcome.reason, target: sends[send].target)
     case .cancellation: jobs[job].noteEnd(.cancelled, hasReached: false, target: sends[send].target)
     case .retry, .isolation, .expansion, .settlement, nil: break
     }
@@ -210,7 +211,8 @@ extension Lane {
   mutating func publishSettlement(_ ticket: Ticket) {
     let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
-    PageSettlement.append(jobs[job].job, ends: jobs[job].ends, starts: jobs[job].starts, to: &message)
+    PageSettlement.append(
+      jobs[job].job, ends: jobs[job].ends, starts: jobs[job].starts, reason: jobs[job].reason, to: &message)
     expectConfirm(broker.publishSettlement(message), ticket)
   }
 }

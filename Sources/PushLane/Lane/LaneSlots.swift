@@ -24,10 +24,12 @@ struct JobSlot: ~Copyable {
   var nextTarget = 0
   /// Started targets that have not settled.
   var openTargets = 0
-  /// Of a page: a `PageEnd` letter for each ordinal of its body; else empty.
+  /// Of a page: a `PageEnd` letter for each ordinal of its body; of an activity's broadcast: one; else empty.
   var ends: [UInt8] = []
   /// Of a page that starts an activity: the same of `PageSettlement.Starts`; else empty.
   private(set) var starts: [UInt8] = []
+  /// Of an activity's broadcast that ended: APNs' last reason.
+  private(set) var reason: APNsReason?
   /// Of a page: the ends are reported.
   private(set) var isTold = false
   /// Of a page: its ends count nowhere (`PageResolution.isForeign`).
@@ -76,6 +78,7 @@ struct JobSlot: ~Copyable {
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
     if !starts.isEmpty { starts.removeAll(keepingCapacity: true) }
+    reason = nil
     isTold = false
     isForeign = false
     resolvedAt = nil
@@ -176,11 +179,11 @@ struct JobSlot: ~Copyable {
   /// Of a page: replaces the ordinals by tokens; devices without a token are skipped. Returns how many.
   mutating func resolve(_ resolution: borrowing PageResolution, _ now: Now) -> Int {
     resolvedAt = now.monotonic
+    openEnds()
     guard !job.page.isEmpty else {
       isOvertaken = resolution.isOvertaken
       return 0
     }
-    openEnds()
     isForeign = resolution.isForeign
     let unsent = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
     if !isForeign { for (index, end) in unsent { ends[index] = PageEnd(end).letter } }
@@ -191,22 +194,29 @@ struct JobSlot: ~Copyable {
   /// Of a part of an audience: it is not sent there any more, for example because a newer revision of its activity was.
   func isOvertaken(target: Int) -> Bool { isOvertaken || job.page.superseded.contains(target) }
 
-  /// Of a page: all its devices are open.
+  /// Of a part of an audience: all of it is open.
   mutating func openEnds() {
-    guard !job.page.isEmpty else { return }
-    ends = Array(repeating: PageEnd.open, count: job.page.count)
+    guard isPart else { return }
+    ends = Array(repeating: PageEnd.open, count: max(1, job.page.count))
     if job.isStartPage { starts = ends }
   }
 
   /// Of a page: notes the end of a target; if the page cannot be sent, of all targets.
-  /// - Parameter hasReached: APNs accepted its push, or may have.
-  mutating func noteEnd(_ end: PageEnd, hasReached: Bool, target: Int) {
+  /// - Parameters:
+  ///   - hasReached: APNs accepted its push, or may have.
+  ///   - reason: of APNs' last answer.
+  mutating func noteEnd(_ end: PageEnd, hasReached: Bool, reason: APNsReason? = nil, target: Int) {
     if isForeign { return }
     let letter = end.letter
     let start = hasReached ? PageSettlement.Starts.reached : PageSettlement.Starts.unreached
     guard refusal == nil else {
       ends = Array(repeating: letter, count: ends.count)
       starts = Array(repeating: start, count: starts.count)
+      return
+    }
+    guard !job.page.isEmpty else {
+      ends = [letter]
+      self.reason = reason
       return
     }
     let place = Int(job.page.positions[target]) - job.page.position

@@ -17,6 +17,8 @@ extension ActivityRegistry {
   /// Maximum devices whose activities are read at once, and activities of each.
   private static let forgottenAtOnce = 128
   private static let membershipsAtOnce = 32
+  /// Maximum activities whose states are read at once.
+  private static let statesAtOnce = 500
 
   /// The next members with an update token.
   /// - Parameters:
@@ -58,6 +60,33 @@ extension ActivityRegistry {
         found.ordinals += ordinals.filter { UInt64($0) >= first }.sorted()
       }
       live(id, scope, chunks.dropFirst(lists.count), from: first, limit, found, then)
+    }
+  }
+
+  /// Members of any state, unordered: at most about so many.
+  package func members(_ id: ActivityID, in scope: AppScope, limit: Int, then: @escaping Then<[UInt32]>) {
+    chunks(id, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let chunks): members(id, scope, chunks[...], limit, [], then)
+      }
+    }
+  }
+
+  private func members(
+    _ id: ActivityID, _ scope: AppScope, _ chunks: ArraySlice<Int>, _ limit: Int, _ found: [UInt32],
+    _ then: @escaping Then<[UInt32]>
+  ) {
+    guard let chunk = chunks.first, found.count < limit else { return then(.success(found)) }
+    let keys = keys(scope)
+    var arguments = RedisArguments()
+    arguments.append(limit - found.count)
+    redis.run(ActivityScript.places, keys: [keys.rest(chunk, id), keys.live(chunk, id)], arguments) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let lists) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
+      let base = UInt32(chunk * OrdinalChunk.count)
+      let more = lists.flatMap { ActivityRegistry.places($0).map { base + UInt32($0) } }
+      members(id, scope, chunks.dropFirst(), limit, found + more, then)
     }
   }
 
@@ -164,6 +193,51 @@ extension ActivityRegistry {
       case .failure(let failure): then(.failure(failure))
       case .success(let activity):
         states(ids.dropFirst(), scope, known + (activity.map { [Snapshot(id: id, activity: $0)] } ?? []), then)
+      }
+    }
+  }
+
+  /// The broadcast channels of an app's running activities.
+  package func channelsInUse(_ scope: AppScope, then: @escaping Then<Set<ChannelID>>) {
+    channelsInUse(scope, from: 0, [], then)
+  }
+
+  /// Newest first: one that starts meanwhile moves the others back, and some are read twice.
+  private func channelsInUse(
+    _ scope: AppScope, from offset: Int, _ found: Set<ChannelID>, _ then: @escaping Then<Set<ChannelID>>
+  ) {
+    let keys = keys(scope)
+    let now = now
+    let (oldest, count) = ("(\(now - ActivityState.lifeMilliseconds)", ActivityRegistry.statesAtOnce)
+    redis.call(
+      ["ZREVRANGEBYSCORE", keys.index, "+inf", oldest, "LIMIT", "\(offset)", "\(count)"], key: keys.index
+    ) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let values) = reply else {
+        return then(.failure(.redis("\(keys.index) is no sorted set: does something else use its keys?")))
+      }
+      let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
+      guard !ids.isEmpty else { return then(.success(found)) }
+      var arguments = RedisArguments()
+      for index in ids.indices {
+        arguments.append(index + 1)
+        arguments.append(ActivityField.state.rawValue)
+      }
+      redis.run(ActivityScript.read, keys: ids.map(keys.activity), arguments) { [self] result in
+        guard let reply = ActivityRegistry.take(result, then) else { return }
+        guard case .array(let states) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
+        var found = found
+        for case .bulk(let bytes) in states {
+          guard let activity = ActivityState(decoding: bytes.span) else {
+            return then(.failure(.redis("an activity of \(scope) is not of this version")))
+          }
+          guard let channel = activity.channel else { continue }
+          switch activity.phase(now: now) {
+          case .starting, .active: found.insert(channel)
+          case .ended, .expired: break
+          }
+        }
+        channelsInUse(scope, from: offset + count, found, then)
       }
     }
   }

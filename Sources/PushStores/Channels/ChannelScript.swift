@@ -115,6 +115,18 @@ package enum ChannelScript {
     return 1
     """
 
+  /// KEYS: names, used. ARGV: name. An activity is about to use the name's channel, from now on.
+  ///
+  /// Replies its id; nil = there is none.
+  package static let begin = """
+    local id = redis.call('HGET', KEYS[1], ARGV[1])
+    if not id then return false end
+    local known = tonumber(redis.call('ZSCORE', KEYS[2], id) or 0)
+    local now = tonumber(redis.call('TIME')[1])
+    if known < now then redis.call('ZADD', KEYS[2], now, id) end
+    return id
+    """
+
   /// KEYS: used. ARGV: Unix seconds, ids…. The later time wins.
   static let use = """
     for index = 2, #ARGV do

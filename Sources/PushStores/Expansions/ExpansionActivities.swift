@@ -170,7 +170,9 @@ extension ExpansionRunner {
           case .success(let live):
             let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
             let parts = Parts(epoch: epoch, usual: live.ordinals)
-            fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)
+            expectBroadcast(delivery, step, of: id) { [self] in
+              fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)
+            }
           }
         }
       }

@@ -23,8 +23,8 @@ extension ExpansionRunner {
   /// Devices that are counted at once.
   private static let countedDevices = 100_000
 
-  /// Whether the start's updates shall come on a channel, and on which: decided once, by the activity's first start. Before it is decided the
-  /// activity is made known, so that updates may come.
+  /// Whether the start's updates shall come on a channel, and on which. Until the activity has one, each start decides. Before the first one
+  /// has decided the activity is made known, so that updates may come.
   /// - Parameter decided: called with the decision.
   func chooseWay(
     _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID,
@@ -41,14 +41,16 @@ extension ExpansionRunner {
         let known = activity?.startRevision == nil ? nil : activity?.updateWay
         switch known ?? .undecided {
         // It is decided; another decision counts no more.
-        case .tokens, .channel: decided(.tokens)
+        case .channel: decided(.tokens)
         case .awaited: findChannel(delivery, step, startOf: id, decided: decided)
-        case .undecided:
+        case .tokens, .undecided:
           take(delivery, step, way: .undecided) { [self] in
-            count(delivery, step, audience, above: maximum) { [self] isAbove in
-              guard isAbove else { return decided(.tokens) }
-              take(delivery, step, way: .awaited) { [self] in
-                findChannel(delivery, step, startOf: id, decided: decided)
+            countMembers(delivery, step, of: id) { [self] members, counted in
+              count(delivery, step, audience, above: maximum, besides: members, counted: counted) { [self] isAbove in
+                guard isAbove else { return decided(.tokens) }
+                take(delivery, step, way: .awaited) { [self] in
+                  findChannel(delivery, step, startOf: id, decided: decided)
+                }
               }
             }
           }
@@ -63,10 +65,34 @@ extension ExpansionRunner {
     return (try? ActivityPayload(Array(job.bytes[job.payload.range])))?.hasUpdateWay == false
   }
 
-  /// Whether more devices of the audience than this can have a channel: reads no more of it than that takes.
+  /// The devices that earlier starts named, and how many of them can have a channel. Where they are very many, some of them.
+  private func countMembers(
+    _ delivery: ExpansionDelivery, _ step: Step, of id: ActivityID, then: @escaping (Set<UInt32>, Int) -> Void
+  ) {
+    activities.members(id, in: step.scope, limit: ExpansionRunner.countedDevices) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success([]): then([], 0)
+      case .success(let members):
+        reader.split(members.sorted(), by: .withChannels, in: step.scope) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .success(let (able, _)): then(Set(members), able.count)
+          }
+        }
+      }
+    }
+  }
+
+  /// Whether more devices of the activity than this can have a channel: reads no more of the audience than that takes.
+  /// - Parameters:
+  ///   - members: counted before.
+  ///   - counted: the devices found so far.
   private func count(
     _ delivery: ExpansionDelivery, _ step: Step, _ audience: AudienceQuery, above maximum: Int,
-    from ordinal: UInt32 = 0, counted: Int = 0, then: @escaping (Bool) -> Void
+    besides members: Set<UInt32>, from ordinal: UInt32 = 0, counted: Int, then: @escaping (Bool) -> Void
   ) {
     reader.read(
       audience, in: step.scope, from: ordinal, maximum: ExpansionRunner.countedDevices,
@@ -86,9 +112,10 @@ extension ExpansionRunner {
           switch result {
           case .failure(let failure): later(delivery, step, "\(failure)")
           case .success(let (able, _)):
-            let counted = counted + able.count
+            let counted = counted + able.count { !members.contains($0) }
             guard counted <= maximum, let next else { return then(counted > maximum) }
-            count(delivery, step, audience, above: maximum, from: next, counted: counted, then: then)
+            count(
+              delivery, step, audience, above: maximum, besides: members, from: next, counted: counted, then: then)
           }
         }
       }
@@ -100,8 +127,9 @@ extension ExpansionRunner {
     decided: @escaping (ActivityState.UpdateWay) -> Void
   ) {
     let name = ChannelName(ofActivity: id)
-    let key = ChannelKeys(prefix: settings.prefix, scope: step.scope).names
-    channels.call(["HGET", key, name.text], key: key) { [self] result in
+    let keys = ChannelKeys(prefix: settings.prefix, scope: step.scope)
+    channels.call(["EVAL", ChannelScript.begin, "2", keys.names, keys.used, name.text], key: keys.names) {
+      [self] result in
       guard !delivery.isGone else { return }
       let wait = ChannelWait(scope: step.scope, activity: id)
       let now = loop.now.monotonic
@@ -143,6 +171,26 @@ extension ExpansionRunner {
 
   // MARK: - Updates
 
+  /// The job of an update or end is complete once its broadcast has ended too. Called before its first step is fixed.
+  func expectBroadcast(
+    _ delivery: ExpansionDelivery, _ step: Step, of id: ActivityID, then: @escaping () -> Void
+  ) {
+    guard step.cursor.step == 0, !step.isDryRun else { return then() }
+    activities.state(id, in: step.scope) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let activity):
+        guard activity?.channel != nil else { return then() }
+        store.expectBroadcast(step.id) { [self] result in
+          guard !delivery.isGone else { return }
+          if case .failure(let failure) = result { return later(delivery, step, failure.text) }
+          then()
+        }
+      }
+    }
+  }
+
   /// The broadcast of an update or end, which goes out with the first step's pages; empty where its activity has no channel.
   func broadcast(
     _ delivery: ExpansionDelivery, _ step: Step, isRepeated: Bool, then: @escaping ([Publish]) -> Void
@@ -156,12 +204,14 @@ extension ExpansionRunner {
         guard let channel = activity?.channel else { return then([]) }
         let broadcast = broadcast(delivery, on: channel, isRepeated: isRepeated)
         guard isRepeated else { return then([broadcast]) }
-        // A job that was cancelled before its first step comes here too.
+        // A job that was cancelled before its first step comes here too, and one whose broadcast has ended.
         store.progress(step.id) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
           case .failure(let failure): later(delivery, step, failure.text)
-          case .success(let progress): then(progress?.isCancelled == true ? [] : [broadcast])
+          case .success(let progress):
+            let isOpen = progress?.broadcast.map(\.letter.isEmpty) ?? (progress?.isCancelled != true)
+            then(isOpen ? [broadcast] : [])
           }
         }
       }

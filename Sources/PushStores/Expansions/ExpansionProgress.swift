@@ -26,6 +26,8 @@ package struct ExpansionProgress: Sendable {
   package let withdrawn: String?
   /// Why no more devices could be found; nil: all were.
   package let earlyEnd: String?
+  /// Of an activity's update or end with a broadcast: its `PageEnd` letter and APNs' reason, both empty while it is open; nil: it has none.
+  package let broadcast: (letter: String, reason: String)?
   /// The other properties of the job's message.
   package let metadata: MessageMetadata
 
@@ -34,8 +36,18 @@ package struct ExpansionProgress: Sendable {
 
   /// What its summary lacks, for people; nil: nothing.
   var lack: String? {
-    if isPartlyForgotten { return "Redis lost a part of its progress: not all ends are counted" }
-    return earlyEnd.map { "ended early: \($0)" }
+    let early = isPartlyForgotten ? "Redis lost a part of its progress: not all ends are counted" : nil
+    let lacks = [early ?? earlyEnd.map { "ended early: \($0)" }, failedBroadcast].compactMap(\.self)
+    return lacks.isEmpty ? nil : lacks.joined(separator: "; ")
+  }
+
+  /// Its broadcast did not reach APNs, or was overtaken; nil: it did, or is open.
+  private var failedBroadcast: String? {
+    guard !isCancelled, let broadcast, let letter = broadcast.letter.utf8.first, let end = PageEnd(letter: letter),
+      end != .outcome(.accepted), end != .skipped
+    else { return nil }
+    let reason = broadcast.reason.isEmpty ? "" : ": \(broadcast.reason)"
+    return "the broadcast on the activity's channel ended \(end.name)\(reason)"
   }
 
   /// nil: not the state of an audience.
@@ -60,6 +72,7 @@ package struct ExpansionProgress: Sendable {
     isDryRun = fields["dry"] == "1"
     withdrawn = fields["withdrawn"]
     earlyEnd = fields["early"]
+    broadcast = fields["channel"].map { ($0, fields["channel_reason"] ?? "") }
     jobClass = fields["class"] == "bulk" ? .bulk : .transactional
     var summary = AudienceSummary()
     summary.devices = devices

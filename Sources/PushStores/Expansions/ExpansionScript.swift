@@ -4,7 +4,7 @@
 /// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`,
 /// `first` (page of the last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by outcome), `begun`, `ended`
 /// (Unix ms), `of` (ordinals of the scope), `withdrawn`, `broadcast` (the newest state was broadcast again), `early` (why a step found no more
-/// devices).
+/// devices), `channel` (the `PageEnd` letter of an activity's broadcast, which counts as a page; empty: it is open), `channel_reason`.
 package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
   /// environment, more facts as names and values…, body. A job's first message creates its state.
@@ -26,7 +26,7 @@ package enum ExpansionScript {
     redis.call('EXPIRE', key, ARGV[7])
     redis.call('EXPIRE', KEYS[2], ARGV[7])
     local known = redis.call('HMGET', key, 'phase', 'fixed', 'published', 'ordinal', 'pages', 'settled', 'first',
-      'devices', 'app', 'environment', 'withdrawn')
+      'devices', 'app', 'environment', 'withdrawn', 'channel')
     if known[9] ~= ARGV[8] or known[10] ~= ARGV[9] then return {'taken'} end
     local phase, fixed, ordinal = known[1], tonumber(known[2]), known[4]
     local pages, settled, first, devices = tonumber(known[5]), tonumber(known[6]), tonumber(known[7]), tonumber(known[8])
@@ -50,6 +50,10 @@ package enum ExpansionScript {
         return {'evaluate', ordinal}
       end
       first, ordinal = pages, ''
+      if known[12] == '' and step == 0 then
+        settled = settled + 1
+        redis.call('HSET', key, 'channel', 's', 'settled', settled)
+      end
       redis.call('HSET', key, 'fixed', fixed + 1, 'ordinal', '', 'first', first)
     end
     local complete = 0
@@ -198,6 +202,34 @@ package enum ExpansionScript {
     redis.call('HSET', key, 'phase', wanted)
     if wanted == 'cancelled' then redis.call('HSET', key, 'cancelled', '1') end
     return {phase, wanted, 1}
+    """)
+
+  /// KEYS: state. An activity's broadcast will be published with the first step's pages, and counts as one of them.
+  package static let expectBroadcast = LuaScript(
+    """
+    local phase = redis.call('HGET', KEYS[1], 'phase')
+    if phase ~= 'running' and phase ~= 'paused' then return 0 end
+    if redis.call('HSETNX', KEYS[1], 'channel', '') == 1 then redis.call('HINCRBY', KEYS[1], 'pages', 1) end
+    return 0
+    """)
+
+  /// KEYS: state. ARGV: letter, reason, now (ms), TTL (s). The first end counts.
+  ///
+  /// Replies like `settle`.
+  package static let settleBroadcast = LuaScript(
+    """
+    local key = KEYS[1]
+    local known = redis.call('HMGET', key, 'phase', 'channel', 'ordinal', 'pages', 'settled')
+    if not known[1] or known[1] == 'completed' then return 0 end
+    local settled = known[5]
+    if known[2] == '' and ARGV[1] ~= '-' then
+      redis.call('HSET', key, 'channel', ARGV[1], 'channel_reason', ARGV[2])
+      settled = tostring(redis.call('HINCRBY', key, 'settled', 1))
+      redis.call('EXPIRE', key, ARGV[4])
+    end
+    if known[3] ~= '' or known[4] ~= settled then return 0 end
+    redis.call('HSETNX', key, 'ended', ARGV[3])
+    return 1
     """)
 
   /// KEYS: state. The newest state of its activity is about to be broadcast once more.

@@ -161,9 +161,26 @@ package final class ExpansionStore {
 
   // MARK: ends
 
+  /// Call before the first step of an activity's update or end is fixed, if it has a broadcast too.
+  package func expectBroadcast(_ id: String, then: @escaping Then<Void>) {
+    eval(ExpansionScript.expectBroadcast, [keys(id).state], []) { _ in
+      ()
+    } then: {
+      then($0)
+    }
+  }
+
   /// Returns whether the job is complete now.
   package func settle(_ settlement: PageSettlement, then: @escaping Then<Bool>) {
     let keys = keys(String(decoding: settlement.parentID, as: UTF8.self))
+    guard settlement.page != AudiencePage.broadcastNumber else {
+      let texts = [settlement.ends.prefix(1), settlement.reason[...]].map { String(decoding: $0, as: UTF8.self) }
+      return eval(ExpansionScript.settleBroadcast, [keys.state], texts + ["\(now())", "\(ExpansionStore.seconds)"]) {
+        $0 == .integer(1)
+      } then: {
+        then($0)
+      }
+    }
     let arguments = [
       "\(settlement.page)", "\(settlement.position)", String(decoding: settlement.ends, as: UTF8.self), "\(now())",
       "\(ExpansionStore.seconds)", String(decoding: settlement.ordinals, as: UTF8.self),
