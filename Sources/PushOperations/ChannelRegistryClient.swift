@@ -205,6 +205,10 @@ package final class ChannelRegistryClient {
 
   private func turn(waitMilliseconds: Int = ChannelRegistryClient.waitMilliseconds) {
     loop.poll(maximumWaitMilliseconds: waitMilliseconds)
+    advance()
+  }
+
+  private func advance() {
     client.turn()
     redis.turn()
     activitiesRedis.turn()
@@ -219,7 +223,8 @@ package final class ChannelRegistryClient {
     // The loop's time is that of its last turn, which may be long ago.
     turn(waitMilliseconds: 0)
     ask { answer = $0 }
-    loop.flush()
+    // The client sends in its turn.
+    advance()
     while true {
       if let answer { return try answer.get() }
       turn()
