@@ -59,10 +59,13 @@ final class LaneWorld {
   deinit { simulator.stop() }
 
   /// Puts a job into the queue of its class.
-  func enqueue(_ id: String, app: String, _ jobClass: JobClass, token: String, expiresInSeconds: Int64? = nil) {
+  func enqueue(
+    _ id: String, app: String, topic: String? = nil, _ jobClass: JobClass, token: String, expiresInSeconds: Int64? = nil
+  ) {
+    let topic = topic.map { #""topic":"\#($0)","# } ?? ""
     let expiration = expiresInSeconds.map { #""expiration":\#(clock.now.unixSeconds + $0),"# } ?? ""
     let body = """
-      {"version":1,"id":"\(id)","app":"\(app)","push_type":"alert","to":{"token":"\(token)"},\(expiration)\
+      {"version":1,"id":"\(id)","app":"\(app)","push_type":"alert","to":{"token":"\(token)"},\(topic)\(expiration)\
       "payload":{"aps":{"alert":"hello"}}}
       """
     lane.broker.ready[Int(jobClass.rawValue)].append(WorldBroker.Message(body: Array(body.utf8), state: nil))

@@ -67,6 +67,22 @@ import Testing
     #expect(bad.lane.broker.retries.isEmpty == areOfOneWorker)
   }
 
+  /// An app that sends to another's topic with bad tokens pauses itself there, and not the topic's own app.
+  @Test func whatAnotherAppSendsToATopicPausesNothingOfItsOwnApp() throws {
+    let world = try LaneWorld(prefetch: 20)
+    try world.simulator.add(fault: "prefix=bf00,status=400,reason=BadDeviceToken")
+    for number in 0..<700 {
+      world.enqueue("foreign-\(number)", app: two, topic: one, .transactional, token: token("bf00", number))
+    }
+    #expect(world.run { $0.lane.push.counters.pauses == 1 })
+    for number in 0..<50 { world.enqueue("code-\(number)", app: one, .transactional, token: token("00fc", number)) }
+    #expect(world.run { $0.lane.broker.outcomes.count { $0.key.hasPrefix("code-") } == 50 })
+    let codes = book(world, "code-")
+    #expect(codes.retried == 0, "jobs of the topic's own app that had to wait")
+    #expect(codes.outcomes == ["accepted": 50])
+    #expect(book(world, "foreign-").retried > 0)
+  }
+
   @Test func tokensOfTheOtherEnvironmentHoldUpTheirTopicAndClassAlone() throws {
     let world = try LaneWorld(prefetch: 20)
     try world.simulator.add(fault: "prefix=bf00,status=400,reason=BadDeviceToken")

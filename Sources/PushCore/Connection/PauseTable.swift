@@ -7,7 +7,8 @@ package struct PauseKey: Hashable, Sendable {
     bits = topicHash & ~3 | (isBroadcast ? 3 : UInt64(jobClass.rawValue) + 1)
   }
 
-  var topicBits: UInt64 { bits & ~3 }
+  /// Without the branch.
+  package var topicBits: UInt64 { bits & ~3 }
 
   /// The branch in words.
   package var branchName: StaticString {

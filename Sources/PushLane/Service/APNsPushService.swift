@@ -178,7 +178,7 @@ package final class APNsPushService: PushService {
     case .stop(let wait): return .paused(retryAfterMilliseconds: wait)
     }
     var index = Int(pool.value)
-    if job.targetKind != .channel, context.badTokens.contains(targetHash) {
+    if job.targetKind != .channel, context.badTokens.contains(targetHash ^ key.topicBits) {
       index += Int(APNsPoolKind.badTokens.rawValue)
     }
     let chosen = self.pool(index)

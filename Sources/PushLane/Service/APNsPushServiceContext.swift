@@ -21,7 +21,7 @@ struct APNsContext {
     var credentialPlace: Int { Credentials.place(of: PoolIndex(UInt16(pool))) }
   }
 
-  /// Refused device tokens, by hash; a newer one replaces an older one in its place.
+  /// Refused device tokens, by a hash of app, topic and token; a newer one replaces an older one in its place.
   struct BadTokens {
     private var hashes: [UInt64] = Array(repeating: 0, count: 8192)
     private var isEmpty = true

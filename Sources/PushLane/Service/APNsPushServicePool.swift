@@ -221,11 +221,13 @@ final class APNsPool {
       nanoseconds: now.monotonic.nanoseconds &- request.sentAt.nanoseconds)
     if answer.status == 200 {
       context.counters.accepted += 1
-      if kind == .badTokens { context.badTokens.remove(request.targetHash) }
+      if kind == .badTokens { context.badTokens.remove(request.targetHash ^ request.pauseKey.topicBits) }
       context.slowed.accepted(request.targetHash)
     } else {
       context.counters.refused(answer.status, answer.reason)
-      if kind != .broadcast, APNsPool.isBadToken(answer) { context.badTokens.insert(request.targetHash) }
+      if kind != .broadcast, APNsPool.isBadToken(answer) {
+        context.badTokens.insert(request.targetHash ^ request.pauseKey.topicBits)
+      }
       if answer.reason == .tooManyRequests { context.slowed.refused(request.targetHash, now: now.monotonic) }
       if answer.reason == .channelNotRegistered { context.goneChannels.append(request.targetHash) }
     }
