@@ -18,6 +18,22 @@ import Testing
     #expect(decide(.max) == .exhausted)
   }
 
+  /// Neither longer than the pool has been stuck nor than the job is old.
+  @Test func aStuckPoolsJobsComeBackLessAndLessOften() {
+    func postpone(stuck: Int64, age: Int64, expiration: Int64? = nil) -> RetryPolicy.Decision {
+      let times = JobTimes(enqueuedAt: now.unixMilliseconds - age * 1000, expiration: expiration)
+      return policy.postpone(stuckMilliseconds: stuck * 1000, times, now: now)
+    }
+    for (seconds, delay) in [(0, 1), (4, 1), (5, 5), (29, 5), (30, 30), (119, 30), (120, 120), (900, 600)]
+      as [(Int64, Int)]
+    {
+      #expect(postpone(stuck: seconds, age: 1_000) == .again(delaySeconds: delay))
+      #expect(postpone(stuck: 10_000, age: seconds) == .again(delaySeconds: delay))
+    }
+    #expect(postpone(stuck: 40, age: 40, expiration: now.unixSeconds + 10) == .again(delaySeconds: 5))
+    #expect(postpone(stuck: 40, age: 40, expiration: now.unixSeconds + 1) == .expired)
+  }
+
   @Test func endsWithTheLongestAge() {
     #expect(decide(5, age: 2999) == .again(delaySeconds: 600))
     #expect(decide(5, age: 3000) == .again(delaySeconds: 120))

@@ -3,6 +3,15 @@ import PushCredentials
 import PushLane
 import PushSettings
 
+extension LaneSettings {
+  /// For tests of other rules: no pool is stuck, and its window is open at once.
+  mutating func leavesPoolsAlone() {
+    share.stuckLooks = .max
+    share.start = share.maximum
+    jobsOnWireMaximum = jobsMaximum
+  }
+}
+
 /// A lane with three scripted peers, turn by turn, on a clock of its own.
 final class LaneBench {
   typealias BenchLane = Lane<LaneBenchBroker, LaneBenchState, LaneBenchPush, LaneBenchClock>
@@ -14,6 +23,7 @@ final class LaneBench {
     var settings = LaneSettings(
       workerName: "bench/0", prefetch: prefetch, retry: retry, onLimit: .delay, drainTimeoutMilliseconds: 1000,
       randomSeed: 1)
+    settings.leavesPoolsAlone()
     adjust(&settings)
     lane = Lane(
       broker: LaneBenchBroker(world: world), state: LaneBenchState(world: world), push: LaneBenchPush(world: world),

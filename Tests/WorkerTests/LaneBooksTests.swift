@@ -18,6 +18,8 @@ import Testing
     report.isRedisUp = true
     report.responses = [LaneReport.Responses(status: 200, reason: "", count: received)]
     report.decidedLocally = [("duplicates", received)]
+    report.redisSilences = 2
+    report.stuckPools = 1
     report.connectionsOpened = 3
     report.badDeviceTokenWarnings = 1
     report.restarts[DeliveryStep.sent.rawValue] = 2
@@ -34,7 +36,7 @@ import Testing
     "herald_retries_total{reason=\"InternalServerError\",delay=\"5\"} 2",
     "herald_apns_responses_total{status=\"200\",reason=\"\"} 30", "herald_lane_restarts_total{step=\"sent\"} 4",
     "herald_redis_decided_locally_total{feature=\"duplicates\"} 30", "herald_jobs_isolated_total 6",
-    "herald_apns_bad_device_token_warnings_total 2",
+    "herald_redis_silences_total 4", "herald_apns_bad_device_token_warnings_total 2",
   ]
 
   @Test func countersOfALaneThatDoesNotAnswerOrHasEndedStay() async {

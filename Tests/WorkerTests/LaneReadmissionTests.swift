@@ -326,6 +326,7 @@ private final class ReadmissionBench<Store: AdmissionStore> {
     var settings = LaneSettings(
       workerName: "bench/0", prefetch: prefetch, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,
       randomSeed: UInt64(world.seed))
+    settings.leavesPoolsAlone()
     adjust(&settings)
     lane = Lane(
       broker: ReadmissionBroker(world: world), state: store, push: ReadmissionPush(world: world),

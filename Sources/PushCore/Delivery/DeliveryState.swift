@@ -203,14 +203,19 @@ package struct DeliveryState: Sendable {
     sentAt = now.unixMilliseconds
   }
 
-  /// The pool had no room for too long, or is paused: it comes back later, and this does not count as an attempt.
-  /// - Parameter retryAfterMilliseconds: how long the pause lasts; nil if there was only no room.
+  /// The pool had no room for too long, is paused or stuck: it comes back later, and this does not count as an attempt.
+  /// - Parameters:
+  ///   - retryAfterMilliseconds: how long the pause lasts; nil if there was only no room.
+  ///   - stuckMilliseconds: how long the pool has been stuck; nil if it is not.
   package mutating func gaveUpWaiting(
-    _ times: JobTimes, policy: borrowing RetryPolicy, retryAfterMilliseconds: Int64?, now: Now
+    _ times: JobTimes, policy: borrowing RetryPolicy, retryAfterMilliseconds: Int64?, stuckMilliseconds: Int64? = nil,
+    now: Now
   ) -> DeliveryAction {
     expect(.waiting)
     let decision =
-      if let retryAfterMilliseconds {
+      if let stuckMilliseconds {
+        policy.postpone(stuckMilliseconds: stuckMilliseconds, times, now: now)
+      } else if let retryAfterMilliseconds {
         policy.postpone(milliseconds: retryAfterMilliseconds, times, now: now)
       } else {
         policy.decide(attempts: 0, enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)

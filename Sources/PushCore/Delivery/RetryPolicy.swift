@@ -53,6 +53,14 @@ package struct RetryPolicy: Hashable, Sendable {
     longest(from: nearest(milliseconds), times, now)
   }
 
+  /// For a job whose pool has been stuck for this long: the longest delay that is longer than neither that nor the job's age, else the
+  /// first. So a job waits at most as long again, and comes back less and less often.
+  package func postpone(stuckMilliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
+    let age = max(0, now.unixMilliseconds &- min(times.enqueuedAt, now.unixMilliseconds))
+    let longest = min(stuckMilliseconds, age)
+    return self.longest(from: delaysSeconds.lastIndex { Int64($0) * 1000 <= longest } ?? 0, times, now)
+  }
+
   /// The delay for a job over its device's rate, which has room again after so long.
   ///
   /// If many jobs wait for one device, all get the same time and only one gets the room. So the longer a job has waited the less often it

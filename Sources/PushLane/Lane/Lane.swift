@@ -44,6 +44,10 @@ package struct Lane<
   /// Admitted sends that wait for room, by pool: a full or paused pool does not delay the others.
   var queues: [PoolQueue] = []
   var waitingCount = 0
+  /// Jobs with a request on the wire, by class; without orphans.
+  var jobsOnWire = [0, 0]
+  /// Looks at the pools' shares so far, when the next one is due, and how many pools were stuck at the last.
+  var (shareLook, nextShareLook, stuckPools) = (UInt32(0), Instant(nanoseconds: .min), 0)
   /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
   /// Sends whose outcome is decided and not published.
@@ -117,6 +121,7 @@ package struct Lane<
     startTargets(now)
     takeAdmissions(now)
     takeAnswers(now)
+    lookAtShares(now)
     sendWaiting(now)
     publishReports(now)
     acknowledge(now)
@@ -251,7 +256,7 @@ package struct Lane<
     for queue in StartQueue.allCases {
       if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
-        if !putOffIfOld(job, now) { start(job, now) }
+        if !putOffIfOld(job, now), !putOffIfStuck(job, now) { start(job, now) }
         guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
         _ = unstarted[queue.rawValue].popFirst()
         if jobs[job].resolvedAt != nil { openPages[queue.rawValue] -= 1 }
@@ -259,12 +264,15 @@ package struct Lane<
     }
   }
 
-  /// There is room for a target of this job, beside the orphans. The isolated job has extra room; bulk leaves a quarter of the room free.
+  /// There is room for a target of this job, beside the orphans. The isolated job has extra room; bulk leaves a quarter of the room free,
+  /// and a quarter of the admissions.
   mutating func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
+    let isBulk = tag.jobClass == .bulk
     let room = settings.sendsMaximum - orphanCount
-    let own = tag.isIsolated ? LaneSettings.isolatedSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
-    return sends.count - orphanCount < room + own && admittingCount < settings.admissionsMaximum
+    let own = tag.isIsolated ? LaneSettings.isolatedSendsMaximum : isBulk ? -room / 4 : 0
+    let admissions = settings.admissionsMaximum - (isBulk ? settings.admissionsMaximum / 4 : 0)
+    return sends.count - orphanCount < room + own && admittingCount < admissions
   }
 
   mutating func takeSend(of job: Ticket) -> Ticket? {
@@ -277,6 +285,8 @@ package struct Lane<
   }
 
   private mutating func start(_ job: Ticket, _ now: Now) {
+    let pool = Int(jobs[job].pool.value)
+    makeQueue(pool)
     while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
@@ -284,6 +294,8 @@ package struct Lane<
         perform(action, send, now)
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
+        sends[send].isHeld = true
+        queues[pool].held += 1
         ask(send, of: job, now)
       }
     }
@@ -292,7 +304,7 @@ package struct Lane<
   mutating func ask(_ send: Ticket, of job: Ticket, _ now: Now) {
     let isOver = isOver(send, of: job, now)
     sends[send].askedAt = now.monotonic
-    if sends[send].isAskedAgain { queues[Int(sends[send].pool.value)].asking += 1 }
+    if sends[send].isAskedAgain { queues[Int(sends[send].pool.value)].asks(sends[send].jobClass, 1) }
     // An admitted send keeps its number: if it was asked about in memory and in Redis, it recognises its own claim in both.
     sends[send].askedClaim =
       isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
@@ -325,7 +337,7 @@ package struct Lane<
       guard sends.isLive(ticket) else { continue }
       let job = job(of: ticket)
       if sends[ticket].isAskedAgain {
-        queues[Int(sends[ticket].pool.value)].asking -= 1
+        queues[Int(sends[ticket].pool.value)].asks(sends[ticket].jobClass, -1)
         // Counts from the answer: if a slow answer counted as old, the send would ask again and again and never leave.
         sends[ticket].askedAt = now.monotonic
       }
@@ -371,34 +383,35 @@ package struct Lane<
     }
     guard waitingCount > 0 else { return }
     for pool in queues.indices {
-      while let ticket = queues[pool].first, sendFirst(ticket, ofPool: pool, now) {}
+      while let jobClass = nextClass(ofPool: pool), let ticket = queues[pool].first(of: jobClass),
+        sendFirst(ticket, ofPool: pool, now)
+      {}
     }
   }
 
-  /// false: this send and all after it go on waiting.
+  /// The first send of its class. false: this send and all after it go on waiting.
   private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
     let job = job(of: ticket)
     let isOver = isOver(job, now)
     if takeBack(ticket, of: job, inPool: pool, now) { return true }
     if isAdmittedLongAgo(ticket, now) {
-      let room = isOver ? settings.admissionsMaximum : push.room(for: sends[ticket].pool)
+      let room =
+        isOver ? settings.admissionsMaximum : min(push.room(for: sends[ticket].pool), queues[pool].share.room)
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
     if !isOver, putOffIfOld(ticket, of: job, inPool: pool, now) { return true }
     // The job may have expired while it waited: then a retry makes no sense either.
-    let decision =
-      isOver
-      ? SendDecision.paused(retryAfterMilliseconds: 0)
-      : push.send(
-        jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
-        ticket: ticket, jobClass: jobs[job].tag.jobClass, now: now)
+    let decision: SendDecision = isOver ? .paused(retryAfterMilliseconds: 0) : pass(ticket, of: job, toPool: pool, now)
     var retryAfterMilliseconds: Int64?
+    var stuckMilliseconds: Int64?
     switch decision {
     case .sent, .held, .refused:
       break
     case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
-      if waited < settings.roomWaitMilliseconds {
+      if waited >= settings.stuckWaitMilliseconds, queues[pool].share.isFull(held: queues[pool].held - 1) {
+        stuckMilliseconds = queues[pool].share.stuckMilliseconds(now: now.monotonic)
+      } else if waited < settings.roomWaitMilliseconds {
         guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }
         // The delay grows with the job's age.
         retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].enqueuedAt)
@@ -406,13 +419,13 @@ package struct Lane<
     case .paused(let milliseconds):
       retryAfterMilliseconds = milliseconds
     }
-    queues[pool].popFirst(of: sends)
+    queues[pool].popFirst(sends[ticket].jobClass, of: sends)
     waitingCount -= 1
     switch decision {
     case .sent:
       sends[ticket].delivery.sent(now: now)
       moves &+= 1
-      queues[pool].lastSent = now.monotonic
+      wentOnWire(ticket, of: job, pool: pool, now)
     case .held:
       sends[ticket].delivery.held()
     case .refused(let error):
@@ -420,24 +433,11 @@ package struct Lane<
       perform(sends[ticket].delivery.refused(now: now), ticket, now)
     case .noRoom, .stalled, .paused:
       let action = sends[ticket].delivery.gaveUpWaiting(
-        jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds, now: now)
+        jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds,
+        stuckMilliseconds: stuckMilliseconds, now: now)
       perform(action, ticket, now)
     }
     return true
-  }
-
-  /// Whether a stuck pool takes so many slots that another pool, which is in use, would run out.
-  private mutating func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
-    guard queues[pool].count > settings.slowWaitersMaximum else { return false }
-    // This send may be new; what counts is how long the pool is stuck.
-    let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)
-    guard isStalled || stood >= settings.slowMilliseconds else { return false }
-    for other in queues.indices where other != pool {
-      if let sent = queues[other].lastSent, now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
-        return true
-      }
-    }
-    return false
   }
 
   // MARK: answered
@@ -447,6 +447,7 @@ package struct Lane<
       let ticket = answer.ticket
       guard sends.isLive(ticket) else { continue }
       moves &+= 1
+      leftWire(ticket, answer)
       var verdict = Verdict(
         answer, tokenRegisteredAt: sends[ticket].tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
       let job = sends[ticket].job
@@ -481,12 +482,15 @@ package struct Lane<
     switch action {
     case .send:
       let pool = Int(sends[ticket].pool.value)
-      while queues.count <= pool { queues.append(PoolQueue()) }
       if !sends[ticket].isAskedAgain { sends[ticket].waitingSince = now.monotonic }
       queues[pool].append(ticket, to: &sends)
       sends[ticket].isAskedAgain = false
       waitingCount += 1
     case .remember, .report:
+      if sends[ticket].isHeld {
+        sends[ticket].isHeld = false
+        queues[Int(sends[ticket].pool.value)].held -= 1
+      }
       reports.append(ticket)
     }
   }

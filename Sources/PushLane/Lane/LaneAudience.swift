@@ -55,6 +55,7 @@ extension Lane {
     guard broker.canPublish else { return }
     for queue in unnamedPages.indices {
       while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
+        if putOffIfStuck(job, now) { continue }
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].isolation == .fail
         directory.find(
@@ -95,7 +96,7 @@ extension Lane {
     guard isResolvedLongAgo(job, now),
       let action = sends[send].delivery.becameOld(jobs[job].times, policy: settings.retry, now: now)
     else { return false }
-    queues[pool].popFirst(of: sends)
+    queues[pool].popFirst(sends[send].jobClass, of: sends)
     waitingCount -= 1
     perform(action, send, now)
     return true
@@ -154,7 +155,7 @@ extension Lane {
   /// The same for the first send of a pool's queue. false: it goes on.
   mutating func takeBack(_ send: Ticket, of job: Ticket, inPool pool: Int, _ now: Now) -> Bool {
     guard let action = takeBack(send, of: job, now) else { return false }
-    queues[pool].popFirst(of: sends)
+    queues[pool].popFirst(sends[send].jobClass, of: sends)
     waitingCount -= 1
     perform(action, send, now)
     return true

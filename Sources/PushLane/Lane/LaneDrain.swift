@@ -1,4 +1,5 @@
 import PushCore
+import PushCredentials
 
 /// Deliveries that a lane loses before they are settled: with their consumer, or because a drain hands them back.
 extension Lane {
@@ -20,17 +21,23 @@ extension Lane {
   /// Requests on the wire become orphans, whose answers are remembered. All other sends are forgotten, and so are
   /// orphans that would leave less room than a full prefetch of deliveries needs.
   mutating func abandonDeliveries() {
+    for index in queues.indices { queues[index].removeAll() }
+    jobsOnWire = [0, 0]
     for index in 0..<sends.capacity {
-      guard let send = sends.liveTicket(at: index), sends[send].job != nil else { continue }
+      guard let send = sends.liveTicket(at: index) else { continue }
+      guard sends[send].job != nil else {
+        queues[Int(sends[send].pool.value)].share.sent()
+        continue
+      }
       switch sends[send].delivery.phase {
       case .sent where orphanCount < settings.sendsMaximum - settings.prefetch:
         sends[send].job = nil
         orphanCount += 1
+        queues[Int(sends[send].pool.value)].share.sent()
       case .sent, .admitting, .waiting, .held, .reporting, .settled:
         sends.release(send)
       }
     }
-    for index in queues.indices { queues[index].removeAll() }
     waitingCount = 0
     for index in unstarted.indices { unstarted[index].removeAll() }
     reports.removeAll()

@@ -30,6 +30,14 @@ extension Lane {
     let waiting = queues.reduce(0) { $0 + $1.count }
     if waiting != waitingCount { return "\(waiting) sends wait for room, and \(waitingCount) are counted" }
     if queues.contains(where: { $0.asking < 0 }) { return "fewer than no sends of a pool are asked about again" }
+    let held = queues.reduce(0) { $0 + $1.held }
+    guard 0...sends.count - orphanCount ~= held else { return "\(held) sends of pools, of \(sends.count)" }
+    let onWire = queues.reduce(0) { $0 + $1.share.onWire }
+    guard 0...held ~= onWire - orphanCount else { return "\(onWire) requests, \(orphanCount) orphans, \(held) sends" }
+    let jobsSent = queues.reduce(0) { $0 + $1.jobsOnWire }
+    if jobsSent != jobsOnWire.reduce(0, +) || jobsSent < 0 || jobsSent > onWire {
+      return "\(jobsSent) jobs have \(onWire) requests, and \(jobsOnWire) are counted"
+    }
     guard 0...sends.count ~= orphanCount else { return "\(orphanCount) orphans of \(sends.count) sends" }
     guard 0...sends.capacity ~= admittingCount else { return "\(admittingCount) admissions are waited for" }
     if openPages.contains(where: { $0 < 0 }) { return "fewer than no pages have devices to start" }

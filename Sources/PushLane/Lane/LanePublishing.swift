@@ -189,7 +189,7 @@ extension Lane {
         delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
       if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
       while let tag = watermarks[Int(jobClass.rawValue)].takeOne(
-        now: now.monotonic, batch: settings.acknowledgeBatch)
+        now: now.monotonic, batch: settings.acknowledgeOneBatch)
       {
         broker.acknowledge(one: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
       }

@@ -21,12 +21,13 @@ extension Lane {
     now.monotonic.milliseconds(since: sends[ticket].askedAt) >= settings.admissionAgeMaximumMilliseconds
   }
 
-  /// Asks again for the first send of a pool's queue. false: this send and all after it go on waiting.
+  /// Asks again for the first send of its class in a pool's queue. false: this send and all after it go on waiting.
   /// - Parameter room: how many may ask at once: as many as would find room.
   mutating func askAgain(_ ticket: Ticket, ofPool pool: Int, room: Int, _ now: Now) -> Bool {
     guard queues[pool].asking < room, admittingCount < settings.admissionsMaximum else { return false }
-    queues[pool].waitAgain(&sends)
-    queues[pool].popFirst(of: sends)
+    let jobClass = sends[ticket].jobClass
+    queues[pool].waitAgain(jobClass, &sends)
+    queues[pool].popFirst(jobClass, of: sends)
     waitingCount -= 1
     sends[ticket].isAskedAgain = true
     sends[ticket].delivery.askedAgain()

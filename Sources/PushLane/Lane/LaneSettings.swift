@@ -27,15 +27,27 @@ package struct LaneSettings: Sendable {
   package var spacingMicroseconds: Int64 = 2000
   /// Maximum of deliveries of one channel that one frame acknowledges.
   package var acknowledgeBatch: Int
+  /// As many are acknowledged one by one, behind a delivery that holds them up: well below what stuck pools leave of a class's prefetch.
+  package var acknowledgeOneBatch: Int
   /// The longest wait of a settled delivery for its acknowledgement.
   package var acknowledgeDelayMilliseconds: Int64
   /// The longest wait of an admitted job for room in its pool before it goes to the retry queues.
   package var roomWaitMilliseconds = Limits.roomWaitMilliseconds
-  /// How many sends may wait for a stuck pool while another pool is in use; the rest goes to the retry queues.
+  /// What one pool may take of the lane.
+  package var share: ShareState.Limits
+  /// The widest windows of all stuck pools together.
+  package var stuckSendsMaximum: Int
+  /// How long a send of a stuck pool waits at least, because its window may grow again.
+  package var stuckWaitMilliseconds: Int64 = 500
+  /// How many jobs of a class may be on the wire, except for pools with few of them there (`jobsOnWireSpare`).
+  package var jobsOnWireMaximum: Int
+  /// A pool with fewer jobs of a class on the wire may always send.
+  package var jobsOnWireSpare: Int
+  /// How many sends may wait for a full pool while another pool is in use; the rest goes to the retry queues.
   package var slowWaitersMaximum: Int
-  /// A pool is stuck if it took nothing for this long, or its oldest send has waited this long.
+  /// A pool is full if it took nothing for this long, or its oldest send has waited this long.
   package var slowMilliseconds: Int64
-  /// A pool that took a request within this time is in use. Longer than the time above: a stuck pool may
+  /// A pool that took a request within this time is in use. Longer than the time above: a full pool may
   /// keep jobs away from the others.
   package var movingMilliseconds: Int64
   /// How long publishes wait after the broker refused one.
@@ -69,7 +81,14 @@ package struct LaneSettings: Sendable {
     unconfirmedMaximum = prefetch * 4 + 1024
     deliveriesPerTurn = 128
     acknowledgeBatch = max(1, prefetch / 10)
+    acknowledgeOneBatch = max(1, prefetch / 80)
     acknowledgeDelayMilliseconds = 5
+    // A batch's sends: a pool that falls silent leaves a quarter of the slots to the others.
+    share = ShareState.Limits(maximum: sendsMaximum / 4 * 3)
+    stuckSendsMaximum = max(1, prefetch / 16)
+    // Each class has half of the prefetch.
+    jobsOnWireMaximum = prefetch / 2 - prefetch / 16
+    jobsOnWireSpare = max(1, prefetch / 64)
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000

@@ -24,6 +24,8 @@ struct JobSlot: ~Copyable {
   var nextTarget = 0
   /// Started targets that have not settled.
   var openTargets = 0
+  /// Targets whose request is on the wire.
+  var onWire = 0
   /// Of a page: a `PageEnd` letter for each ordinal of its body; of an activity's broadcast: one; else empty.
   var ends: [UInt8] = []
   /// Of a page that starts an activity: the same of `PageSettlement.Starts`; else empty.
@@ -75,6 +77,7 @@ struct JobSlot: ~Copyable {
     isPutOff = false
     nextTarget = 0
     openTargets = 0
+    onWire = 0
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
     if !starts.isEmpty { starts.removeAll(keepingCapacity: true) }
@@ -249,6 +252,7 @@ struct SendSlot: ~Copyable {
   var job: Ticket? = Ticket(index: 0, generation: 0)
   var target = 0
   var pool = PoolIndex(0)
+  var jobClass = JobClass.transactional
   var tokenRegisteredAt: Int64?
   /// The next send that waits for room in the same pool.
   var nextWaiting: Ticket?
@@ -268,6 +272,10 @@ struct SendSlot: ~Copyable {
   var askedAt = Instant(nanoseconds: 0)
   /// It asked again when its turn came: it leaves before the others.
   var isAskedAgain = false
+  /// It counts in its pool's share (`PoolQueue.held`).
+  var isHeld = false
+  /// The number of the last look at the shares when it was sent.
+  var sentLook: UInt32 = 0
   /// How often the broker refused its publishes.
   var refusals = 0
   /// Its outcome was counted; publishing it again does not count.
@@ -277,6 +285,7 @@ struct SendSlot: ~Copyable {
     job = ticket
     target = index
     pool = slot.pool
+    jobClass = slot.tag.jobClass
     tokenRegisteredAt =
       slot.job.page.registeredAt.isEmpty ? slot.job.tokenRegisteredAt : slot.job.page.registeredAt[index]
     nextWaiting = nil
@@ -288,74 +297,8 @@ struct SendSlot: ~Copyable {
     claim = slot.metadata.claim
     uniqueID = nil
     isAskedAgain = false
+    isHeld = false
     refusals = 0
     isCounted = false
-  }
-}
-
-/// The sends that wait for room in one pool, first come, first served. An empty queue costs nothing.
-struct PoolQueue {
-  /// Readmitted sends, which leave before the others.
-  private var admittedAgain = SendList()
-  private var waiting = SendList()
-  /// The number of sends that are being readmitted.
-  var asking = 0
-  /// When the pool last took a request.
-  var lastSent: Instant?
-
-  var first: Ticket? { admittedAgain.first ?? waiting.first }
-  var count: Int { admittedAgain.count + waiting.count }
-
-  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
-    if sends[ticket].isAskedAgain {
-      admittedAgain.append(ticket, to: &sends)
-    } else {
-      waiting.append(ticket, to: &sends)
-    }
-  }
-
-  mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
-    if admittedAgain.first != nil { admittedAgain.popFirst(of: sends) } else { waiting.popFirst(of: sends) }
-  }
-
-  /// Puts readmitted sends back before the first send is asked about again, so that it leaves before them. Otherwise,
-  /// if answers become old while others are asked about, no send would ever leave.
-  mutating func waitAgain(_ sends: inout SlotTable<SendSlot>) {
-    waiting.prepend(&admittedAgain, of: &sends)
-  }
-
-  mutating func removeAll() {
-    admittedAgain = SendList()
-    waiting = SendList()
-    asking = 0
-  }
-}
-
-/// A linked list through the slots of its sends, in order of arrival.
-struct SendList {
-  private(set) var first: Ticket?
-  private var last = Ticket(index: 0, generation: 0)
-  private(set) var count = 0
-
-  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
-    sends[ticket].nextWaiting = nil
-    if first == nil { first = ticket } else { sends[last].nextWaiting = ticket }
-    last = ticket
-    count += 1
-  }
-
-  /// Moves another list's sends before its own.
-  mutating func prepend(_ other: inout SendList, of sends: inout SlotTable<SendSlot>) {
-    guard let start = other.first else { return }
-    if first == nil { last = other.last } else { sends[other.last].nextWaiting = first }
-    first = start
-    count += other.count
-    other = SendList()
-  }
-
-  mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
-    guard let ticket = first else { preconditionFailure("nobody waits for the pool") }
-    first = sends[ticket].nextWaiting
-    count -= 1
   }
 }

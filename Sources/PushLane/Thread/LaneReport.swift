@@ -47,7 +47,11 @@ package struct LaneReport: Sendable {
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
   /// Admissions that were decided without Redis.
   package var decidedLocally: [(feature: String, count: UInt64)] = []
+  /// Silences of Redis for which an admission was decided without it.
+  package var redisSilences: UInt64 = 0
   package var pools: [APNsPoolSnapshot] = []
+  /// Pools with jobs and without a good answer for a while: most of their jobs are put off.
+  package var stuckPools = 0
   package var responses: [Responses] = []
   /// Pauses of credentials and topics that began.
   package var pauses: UInt64 = 0
@@ -77,6 +81,7 @@ package struct LaneReport: Sendable {
     report.rabbitmqConnected = rabbitmqConnected.map { ($0.role, false) }
     report.redisDegraded = redisDegraded.map { ($0.feature, false) }
     report.decidedLocally = decidedLocally
+    report.redisSilences = redisSilences
     report.responses = responses
     report.pauses = pauses
     report.badDeviceTokenWarnings = badDeviceTokenWarnings

@@ -141,6 +141,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     var report = LaneReport(
       counters: lane.counters, jobsInFlight: lane.jobsInFlight, unconfirmed: lane.unconfirmedCount,
       isConsuming: lane.isConsuming, isExhausted: lane.isExhausted)
+    report.stuckPools = lane.stuckPools
     standstill.describe(lane.look(), loop.now.monotonic, &report)
     describe(lane, loop.now, &report)
     return report

@@ -126,6 +126,10 @@ package enum MetricsText {
     out.sample([:], pools.reduce(0) { $0 + $1.streamLimit })
     out.family("herald_apns_send_window_bytes", .gauge, "Bytes that APNs takes now, on all ready connections.")
     out.sample([:], pools.reduce(0) { $0 + $1.sendWindow })
+    out.family(
+      "herald_apns_pools_stuck", .gauge, "Pools with jobs and no good answer for 1.5 s: most of their jobs are put off."
+    )
+    out.sample([:], reports.reduce(0) { $0 + $1.stuckPools })
     out.family("herald_apns_stalled", .gauge, "Pools whose requests wait, by cause.")
     var stalled: [[String]: Int] = [:]
     for pool in pools {
@@ -201,6 +205,10 @@ package enum MetricsText {
     var decided: [String: UInt64] = [:]
     for feature in reports.flatMap(\.decidedLocally) { decided[feature.feature, default: 0] += feature.count }
     for (feature, count) in decided.sorted(by: { $0.key < $1.key }) { out.sample(["feature": feature], count) }
+    out.family(
+      "herald_redis_silences_total", .counter,
+      "Times when Redis owed an answer and sent nothing for redis.timeout_ms, and a lane's own memory decided.")
+    out.sample([:], reports.reduce(0) { $0 + $1.redisSilences })
   }
 
   /// Whether jobs move, and the steps of those that do not.

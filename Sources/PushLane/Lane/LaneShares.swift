@@ -1,0 +1,106 @@
+import PushCore
+import PushCredentials
+
+/// What each pool may take of a lane (`ShareState`), so that one that does not answer holds up no other.
+///
+/// Two things are shared: deliveries, which the prefetch bounds for each class, and sends. On the wire they are out of reach until APNs
+/// answers; everything else can be put off. So the last eighth of a class's deliveries goes on the wire only for pools that have little
+/// there, and a stuck pool's jobs beyond its share go to the retry queues, uncounted, most of them before they are admitted.
+extension Lane {
+  mutating func makeQueue(_ pool: Int) {
+    while queues.count <= pool { queues.append(PoolQueue(limits: settings.share)) }
+  }
+
+  /// Whether another request of this job may go on the wire.
+  mutating func hasWireRoom(_ job: Ticket, pool: Int) -> Bool {
+    guard queues[pool].share.room > 0 else { return false }
+    let jobClass = jobs[job].tag.jobClass
+    return jobs[job].onWire > 0 || jobsOnWire[Int(jobClass.rawValue)] < settings.jobsOnWireMaximum
+      || queues[pool].jobsOnWire(jobClass) < settings.jobsOnWireSpare
+  }
+
+  /// Passes a send to its pool, if its share has room.
+  mutating func pass(_ ticket: Ticket, of job: Ticket, toPool pool: Int, _ now: Now) -> SendDecision {
+    guard hasWireRoom(job, pool: pool) else { return .noRoom }
+    return push.send(
+      jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
+      ticket: ticket, jobClass: sends[ticket].jobClass, now: now)
+  }
+
+  /// The class whose send leaves next. One that has no room on the wire does not delay the other.
+  mutating func nextClass(ofPool pool: Int) -> JobClass? {
+    guard let next = queues[pool].next else { return nil }
+    let other: JobClass = next == .bulk ? .transactional : .bulk
+    guard let ticket = queues[pool].first(of: next), let second = queues[pool].first(of: other) else { return next }
+    return !hasWireRoom(job(of: ticket), pool: pool) && hasWireRoom(job(of: second), pool: pool) ? other : next
+  }
+
+  mutating func wentOnWire(_ send: Ticket, of job: Ticket, pool: Int, _ now: Now) {
+    let jobClass = sends[send].jobClass
+    sends[send].sentLook = shareLook
+    queues[pool].share.sent()
+    queues[pool].took(jobClass, now: now.monotonic)
+    jobs[job].onWire += 1
+    guard jobs[job].onWire == 1 else { return }
+    jobsOnWire[Int(jobClass.rawValue)] += 1
+    queues[pool].jobsOnWire(jobClass, 1)
+  }
+
+  mutating func leftWire(_ send: Ticket, _ answer: borrowing PushAnswer) {
+    let pool = Int(sends[send].pool.value)
+    let isGood = answer.kind == .response && answer.status < 500
+    queues[pool].share.answered(isGood ? .good : .bad, after: shareLook &- sends[send].sentLook)
+    guard let job = sends[send].job else { return }
+    jobs[job].onWire -= 1
+    guard jobs[job].onWire == 0 else { return }
+    let jobClass = sends[send].jobClass
+    jobsOnWire[Int(jobClass.rawValue)] -= 1
+    queues[pool].jobsOnWire(jobClass, -1)
+  }
+
+  /// Once in an interval: how each pool answers.
+  mutating func lookAtShares(_ now: Now) {
+    guard now.monotonic >= nextShareLook else { return }
+    nextShareLook = now.monotonic.adding(milliseconds: settings.share.lookMilliseconds)
+    shareLook &+= 1
+    let slowMaximum = settings.stuckSendsMaximum / max(1, stuckPools)
+    stuckPools = 0
+    for pool in queues.indices {
+      guard broker.canPublish else {
+        queues[pool].share.couldNotSend()
+        continue
+      }
+      queues[pool].share.looked(isWaiting: queues[pool].count > 0, slowMaximum: slowMaximum, now: now.monotonic)
+      if queues[pool].share.isStuck { stuckPools += 1 }
+    }
+  }
+
+  /// A job for a stuck pool that has its share waits as a whole in a retry queue; nothing was asked about it. false: it is started. Jobs that
+  /// may be poison make no copies, and neither do jobs whose time would be over by then.
+  mutating func putOffIfStuck(_ job: Ticket, _ now: Now) -> Bool {
+    let pool = Int(jobs[job].pool.value)
+    guard stuckPools > 0, pool < queues.count, queues[pool].share.isFull(held: queues[pool].held),
+      jobs[job].nextTarget == 0, jobs[job].refusal == nil, jobs[job].isolation == .process, !jobs[job].takesOver,
+      case .again(let delaySeconds) = settings.retry.postpone(
+        stuckMilliseconds: queues[pool].share.stuckMilliseconds(now: now.monotonic), jobs[job].times, now: now)
+    else { return false }
+    jobs[job].putOff()
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
+    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
+    return true
+  }
+
+  /// Whether a pool that is full takes so many slots that another one, which is in use, would run out.
+  mutating func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
+    guard queues[pool].count > settings.slowWaitersMaximum else { return false }
+    // This send may be new; what counts is how long the pool is stuck.
+    let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)
+    guard isStalled || stood >= settings.slowMilliseconds else { return false }
+    for other in queues.indices where other != pool {
+      if let sent = queues[other].lastSent, now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
+        return true
+      }
+    }
+    return false
+  }
+}

@@ -1,0 +1,126 @@
+import PushCore
+
+/// The sends that wait for room in one pool, and the pool's share of the lane. An empty queue costs nothing.
+///
+/// Each class has a part. A transactional send takes the next free stream; while both wait, every tenth stream is bulk's, so that bulk
+/// never stops.
+struct PoolQueue {
+  /// The sends of one class, first come, first served.
+  private struct Part {
+    /// Readmitted sends, which leave before the others.
+    var admittedAgain = SendList()
+    var waiting = SendList()
+    /// The number of sends that are being readmitted.
+    var asking = 0
+    /// Jobs with a request on the wire.
+    var jobsOnWire = 0
+
+    var first: Ticket? { admittedAgain.first ?? waiting.first }
+    var count: Int { admittedAgain.count + waiting.count }
+
+    mutating func waitAgain(_ sends: inout SlotTable<SendSlot>) { waiting.prepend(&admittedAgain, of: &sends) }
+  }
+
+  /// Transactional sends for each bulk one, while both wait.
+  private static let transactionalInARow: UInt8 = 9
+
+  /// By class.
+  private var parts: InlineArray<2, Part> = InlineArray(repeating: Part())
+  /// Transactional sends since the last bulk one, while both waited.
+  private var row: UInt8 = 0
+  var share: ShareState
+  /// Started sends that have no ending: being admitted, waiting, or on the wire.
+  var held = 0
+  /// When the pool last took a request.
+  var lastSent: Instant?
+
+  init(limits: ShareState.Limits) { share = ShareState(limits: limits) }
+
+  var count: Int { parts[0].count + parts[1].count }
+  var asking: Int { parts[0].asking + parts[1].asking }
+  var jobsOnWire: Int { parts[0].jobsOnWire + parts[1].jobsOnWire }
+
+  func first(of jobClass: JobClass) -> Ticket? { parts[Int(jobClass.rawValue)].first }
+
+  /// The class whose turn it is; nil: nothing waits.
+  var next: JobClass? {
+    let hasBulk = parts[1].count > 0
+    if parts[0].count > 0 { return hasBulk && row >= PoolQueue.transactionalInARow ? .bulk : .transactional }
+    return hasBulk ? .bulk : nil
+  }
+
+  /// The pool took a request of this class, which is removed next.
+  mutating func took(_ jobClass: JobClass, now: Instant) {
+    lastSent = now
+    switch jobClass {
+    case .bulk: row = 0
+    case .transactional: row = parts[1].count > 0 ? min(row + 1, PoolQueue.transactionalInARow) : 0
+    }
+  }
+
+  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
+    let part = Int(sends[ticket].jobClass.rawValue)
+    if sends[ticket].isAskedAgain {
+      parts[part].admittedAgain.append(ticket, to: &sends)
+    } else {
+      parts[part].waiting.append(ticket, to: &sends)
+    }
+  }
+
+  mutating func popFirst(_ jobClass: JobClass, of sends: borrowing SlotTable<SendSlot>) {
+    let part = Int(jobClass.rawValue)
+    if parts[part].admittedAgain.first != nil {
+      parts[part].admittedAgain.popFirst(of: sends)
+    } else {
+      parts[part].waiting.popFirst(of: sends)
+    }
+  }
+
+  /// Puts readmitted sends of the class back before its first send is asked about again, so that it leaves before them. Otherwise,
+  /// if answers become old while others are asked about, no send would ever leave.
+  mutating func waitAgain(_ jobClass: JobClass, _ sends: inout SlotTable<SendSlot>) {
+    parts[Int(jobClass.rawValue)].waitAgain(&sends)
+  }
+
+  mutating func asks(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].asking += change }
+
+  func jobsOnWire(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsOnWire }
+  mutating func jobsOnWire(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].jobsOnWire += change }
+
+  /// Its sends are gone, and with them its requests.
+  mutating func removeAll() {
+    parts = InlineArray(repeating: Part())
+    row = 0
+    held = 0
+    share.forgetRequests()
+  }
+}
+
+/// A linked list through the slots of its sends, in order of arrival.
+struct SendList {
+  private(set) var first: Ticket?
+  private var last = Ticket(index: 0, generation: 0)
+  private(set) var count = 0
+
+  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
+    sends[ticket].nextWaiting = nil
+    if first == nil { first = ticket } else { sends[last].nextWaiting = ticket }
+    last = ticket
+    count += 1
+  }
+
+  /// Moves another list's sends before its own.
+  mutating func prepend(_ other: inout SendList, of sends: inout SlotTable<SendSlot>) {
+    guard let start = other.first else { return }
+    if first == nil { last = other.last } else { sends[other.last].nextWaiting = first }
+    first = start
+    count += other.count
+    other = SendList()
+  }
+
+  mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
+    guard let ticket = first else { preconditionFailure("nobody waits for the pool") }
+    first = sends[ticket].nextWaiting
+    count -= 1
+  }
+}

@@ -1,0 +1,54 @@
+import PushCore
+import Testing
+
+/// Transactional jobs beside a saturating bulk load of the same pool: one connection, 50 streams, answers after 100 ms.
+@Suite struct ClassShareTests {
+  enum Load: CaseIterable {
+    case single, batches, pages
+
+    var targets: Int {
+      switch self {
+      case .single: 1
+      case .batches: 1_000
+      // An expansion's pages are batches once their devices are known.
+      case .pages: 500
+      }
+    }
+  }
+
+  /// The waits of transactional jobs, 20 a second, shortest first; and the bulk targets sent meanwhile.
+  private func run(_ load: Load?) -> (waits: [Int64], bulk: Int) {
+    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 50)])
+    let pools = lanes.pools
+    if let load {
+      for _ in 0..<15_000 / load.targets { pools.publish(pool: 0, .bulk, targets: load.targets) }
+    }
+    lanes.play(milliseconds: 2_000)
+    var codes: [String] = []
+    let before = pools.taken[0]
+    for _ in 0..<200 {
+      codes.append(pools.publish(pool: 0, .transactional))
+      lanes.play(milliseconds: 50)
+    }
+    lanes.play(milliseconds: 1_000)
+    return (codes.map { pools.waited($0) ?? .max }.sorted(), pools.taken[0] - before - 200)
+  }
+
+  @Test(arguments: Load.allCases) func aTransactionalJobTakesTheNextFreeStream(load: Load) {
+    let quiet = run(nil).waits
+    let (waits, bulk) = run(load)
+    #expect(waits[189] <= quiet[189] + 50, "p95; alone: \(quiet[189]) ms")
+    #expect(bulk > 4_500, "and bulk has the other streams, of 5,500")
+  }
+
+  /// A flood of transactional jobs leaves bulk a tenth.
+  @Test func bulkNeverStops() {
+    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 50)])
+    let pools = lanes.pools
+    for _ in 0..<8_000 { pools.publish(pool: 0, .transactional) }
+    let bulk = (0..<500).map { _ in pools.publish(pool: 0, .bulk) }
+    lanes.play(milliseconds: 10_000)
+    let sent = bulk.count { pools.waited($0) != nil }
+    #expect(450...500 ~= sent, "a tenth of 4,800")
+  }
+}

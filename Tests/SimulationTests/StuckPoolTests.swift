@@ -1,0 +1,120 @@
+import PushCore
+import PushLane
+import Testing
+
+/// Jobs for a pool that does not answer, in front of others: the others have their outcome within 2 s and 0.2 ms for each of them.
+@Suite struct StuckPoolTests {
+  enum Trouble: CaseIterable {
+    case silent, slow, refusing, unreachable
+
+    var pool: ScriptedPool {
+      switch self {
+      case .silent: .silent
+      case .slow: .answering(afterMilliseconds: 9_000, streams: 4_000)
+      case .refusing: .refusing
+      case .unreachable: .unreachable
+      }
+    }
+  }
+
+  private static let healthy = ScriptedPool.answering(afterMilliseconds: 20, streams: 1_000)
+
+  private func limit(_ count: Int) -> Int64 { 2_000 + Int64(count) / 5 }
+
+  @Test(arguments: Trouble.allCases, [1, 2])
+  func theOthersGoOn(trouble: Trouble, lanes: Int) {
+    let lanes = ScriptedLanes(lanes, [trouble.pool, Self.healthy])
+    let pools = lanes.pools
+    let count = 12_000
+    for _ in 0..<count { pools.publish(pool: 0) }
+    var others = (0..<100).map { _ in pools.publish(pool: 1) }
+    lanes.play(milliseconds: limit(count))
+    #expect(others.count { pools.waited($0) == nil } == 0, "without an answer after \(limit(count)) ms")
+    // What was put off comes back, again and again.
+    for _ in 0..<40 {
+      others.append(pools.publish(pool: 1))
+      lanes.play(milliseconds: 500)
+    }
+    lanes.play(milliseconds: limit(count))
+    let longest = others.map { pools.waited($0) ?? .max }.max() ?? .max
+    #expect(longest <= limit(count))
+    let contradiction = lanes.contradiction
+    #expect(contradiction == nil)
+  }
+
+  /// Without the rule they wait for as long as APNs may take.
+  @Test func withoutTheRuleTheyWait() {
+    let lanes = ScriptedLanes(1, [.silent, Self.healthy]) { settings in
+      settings.share.stuckLooks = .max
+      settings.share.start = settings.share.maximum
+      settings.jobsOnWireMaximum = settings.prefetch
+    }
+    for _ in 0..<12_000 { lanes.pools.publish(pool: 0) }
+    let others = (0..<100).map { _ in lanes.pools.publish(pool: 1) }
+    lanes.play(milliseconds: 60_000)
+    #expect(others.count { lanes.pools.waited($0) == nil } == 100, "after a minute")
+  }
+
+  /// It had answered all along, with all that a lane can have on the wire.
+  @Test(arguments: Trouble.allCases) func alsoWhereThePoolWasBusyBefore(trouble: Trouble) {
+    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 4_000), Self.healthy])
+    let pools = lanes.pools
+    lanes.play(milliseconds: 3_000) {
+      for _ in 0..<40 { pools.publish(pool: 0) }
+    }
+    pools.pools[0] = trouble.pool
+    for _ in 0..<12_000 { pools.publish(pool: 0) }
+    let others = (0..<100).map { _ in pools.publish(pool: 1) }
+    lanes.play(milliseconds: limit(12_000))
+    #expect(others.count { pools.waited($0) == nil } == 0)
+  }
+
+  /// Batches and both classes.
+  @Test(arguments: Trouble.allCases) func alsoBesideBatches(trouble: Trouble) {
+    let lanes = ScriptedLanes(1, [trouble.pool, Self.healthy])
+    let pools = lanes.pools
+    for number in 0..<1_200 { pools.publish(pool: 0, number % 2 == 0 ? .bulk : .transactional, targets: 100) }
+    let others = (0..<100).map { pools.publish(pool: 1, $0 % 2 == 0 ? .bulk : .transactional) }
+    lanes.play(milliseconds: limit(12_000))
+    #expect(others.count { pools.waited($0) == nil } == 0)
+  }
+
+  /// As many at once as the lane has, from its first second on; nothing is put off.
+  @Test func aHealthyPoolHasNoLimit() {
+    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 4_000)])
+    let pools = lanes.pools
+    for _ in 0..<20_000 { pools.publish(pool: 0) }
+    lanes.play(milliseconds: 4_000)
+    let (accepted, retries, peak) = (pools.acceptedAt.count, lanes.retries, pools.peak[0])
+    #expect(retries == 0)
+    #expect(peak >= 850, "of 1,000 that the broker delivers")
+    #expect(accepted == 20_000)
+  }
+
+  /// APNs that is full, not stuck: 500 a second.
+  @Test func aFullPoolIsNotStuck() {
+    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 50)])
+    let pools = lanes.pools
+    for _ in 0..<3_000 { pools.publish(pool: 0) }
+    lanes.play(milliseconds: 7_000)
+    let (accepted, retries) = (pools.acceptedAt.count, lanes.retries)
+    #expect(accepted == 3_000 && retries == 0)
+  }
+
+  @Test(arguments: Trouble.allCases) func aPoolThatRecoversIsSoonAtFullSpeed(trouble: Trouble) {
+    let lanes = ScriptedLanes(1, [trouble.pool])
+    let pools = lanes.pools
+    func publish(_ count: Int) { for _ in 0..<count { pools.publish(pool: 0) } }
+    lanes.play(milliseconds: 20_000) { publish(2) }
+    pools.pools[0] = .answering(afterMilliseconds: 100, streams: 4_000)
+    // The requests that it had end.
+    if trouble == .silent || trouble == .slow {
+      lanes.play(milliseconds: ScriptedPool.timeoutMilliseconds) { publish(2) }
+    }
+    // More than it takes, for two seconds.
+    lanes.play(milliseconds: 2_000) { publish(60) }
+    let before = pools.taken[0]
+    lanes.play(milliseconds: 1_000) { publish(60) }
+    #expect(pools.taken[0] - before > 8_000, "in a second; it would take 8,750")
+  }
+}
