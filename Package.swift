@@ -167,7 +167,7 @@ let package = Package(
     tests(
       "SimulationTests",
       [
-        "LaneSimulation", "LuaInterpreter", "WorkerSimulation", "PushCore", "PushSettings", "PushCredentials",
+        "LaneSimulation", "LuaInterpreter", "WorkerSimulation", "PushCore", "PushIO", "PushSettings", "PushCredentials",
         "PushLane",
         "PushStores", "PushWorker", "TestSupport",
       ]),

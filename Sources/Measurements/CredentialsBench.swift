@@ -98,7 +98,7 @@ struct CredentialsBench: AsyncParsableCommand {
     }
     let text = """
       rabbitmq: {url: "\(broker.url)", prefix: \(broker.topology.prefix), prefetch: 1000}
-      redis: {prefix: "\(broker.topology.prefix):", timeout_ms: 5000}
+      redis: {prefix: "\(broker.topology.prefix):"}
       apns: {production: "\(host)", broadcast_production: "\(host)", ca_file: "\(simulator.ready.caFile)"}
       results: {log: false}
       lanes: \(lanes)

@@ -31,9 +31,6 @@ struct PipelineBench: AsyncParsableCommand {
   @Flag(help: "Stop Redis for good once half of the jobs are done; it must be yours to stop. Takes one run.")
   var stopRedis = false
 
-  /// The default; with a peer, long enough that Redis decides about every job, as for the peer.
-  private var redisTimeoutMilliseconds: Int { peer == nil ? 20 : 5000 }
-
   func validate() throws {
     if !(0...100).contains(invalidPercent) {
       throw ValidationError("--invalid-percent must be from 0 to 100, not \(invalidPercent)")
@@ -116,7 +113,7 @@ struct PipelineBench: AsyncParsableCommand {
     _ broker: BenchBroker, _ simulator: SimulatorProcess, _ figures: inout Figures
   ) async throws -> (rate: Double, cpu: Double) {
     let configuration = try PipelineBench.configuration(
-      broker, simulator, lanes: lanes, prefetch: prefetch, redisTimeoutMilliseconds: redisTimeoutMilliseconds)
+      broker, simulator, lanes: lanes, prefetch: prefetch)
     var logger = Logger(label: "herald-bench")
     logger.logLevel = .warning
     let worker = try Worker(configuration, logger: logger)
@@ -191,12 +188,12 @@ struct PipelineBench: AsyncParsableCommand {
   }
 
   static func configuration(
-    _ broker: BenchBroker, _ simulator: SimulatorProcess, lanes: Int, prefetch: Int, redisTimeoutMilliseconds: Int = 20
+    _ broker: BenchBroker, _ simulator: SimulatorProcess, lanes: Int, prefetch: Int
   ) throws -> Configuration {
     let host = "https://127.0.0.1:\(simulator.ready.port)"
     let text = """
       rabbitmq: {url: "\(broker.url)", prefix: \(broker.topology.prefix), prefetch: \(prefetch)}
-      redis: {prefix: "\(broker.topology.prefix):", timeout_ms: \(redisTimeoutMilliseconds)}
+      redis: {prefix: "\(broker.topology.prefix):"}
       apns: {production: "\(host)", broadcast_production: "\(host)", ca_file: "\(simulator.ready.caFile)"}
       results: {log: false}
       lanes: \(lanes)

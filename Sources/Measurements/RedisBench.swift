@@ -52,7 +52,6 @@ struct RedisBench: ParsableCommand {
       var settings = RedisAdmissionStoreSettings()
       // As short as the usual one, `push:`, because Redis hashes and compares the whole key.
       settings.prefix = "b\(UUID().uuidString.prefix(3)):"
-      settings.timeoutMilliseconds = 1000
       settings.limits = RateLimits(RateLimit(burst: 10, perSecond: 1))
       let state = RedisAdmissionStore(
         loop: loop, configuration: configuration, tls: nil, settings: settings, seed: UInt64(run))

@@ -24,8 +24,8 @@ extension ConfigurationOption {
       "redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "The Redis that all workers share."),
     ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "The prefix of every key."),
     ConfigurationOption(
-      "redis.timeout_ms", .integer(1...10_000), .integer(20),
-      "A job that waits longer for its admission goes on without it, unless Redis answers others meanwhile."),
+      "redis.timeout_ms", .integer(1...10_000), .integer(200),
+      "If Redis owes an answer and sends nothing for so long, jobs go on without their admission."),
     ConfigurationOption(
       "redis.ca_file", .text(.file), .none, "A CA certificate for rediss://, in addition to the system's."),
     ConfigurationOption("redis.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),

@@ -19,7 +19,8 @@ struct WorkerAdminTests {
     "herald_apns_send_window_bytes", "herald_apns_connections_ended_total", "herald_apns_connections_failed_total",
     "herald_apns_tls_failures_total", "herald_apns_clock_skew_seconds", "herald_outcomes_ambiguous_total",
     "herald_oldest_in_flight_seconds", "herald_lanes_standing_still", "herald_lane_restarts_total",
-    "herald_redis_decided_locally_total", "herald_provider_token_adoptions_total", "herald_jobs_isolated_total",
+    "herald_redis_decided_locally_total", "herald_redis_silences_total", "herald_provider_token_adoptions_total",
+    "herald_jobs_isolated_total",
   ]
 
   @Test func probesAndMetrics() throws {

@@ -35,8 +35,7 @@ final class WorkerWorld {
     var prefetch = 200
     var drainTimeoutSeconds = 20
     var lanes = 1
-    /// Longer than the default in tests that count what Redis remembers: on a busy machine, 20 ms pass quickly.
-    /// On a busy machine Redis may answer later than the default timeout; a job that goes on without it is marked.
+    /// Longer than the default: where the machine runs other tests, Redis itself may stand still; a job that goes on without it is marked.
     var redisTimeoutMilliseconds = 500
     /// The simulator's shortest interval between two provider tokens of a key; 0: any.
     var tokenIntervalSeconds = 0

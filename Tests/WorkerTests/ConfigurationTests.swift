@@ -15,7 +15,7 @@ import Testing
     #expect(configuration.rabbitmq.caFile == nil)
     #expect(configuration.redis.url == "redis://127.0.0.1:6379/0")
     #expect(configuration.redis.prefix == "push:")
-    #expect(configuration.redis.timeoutMilliseconds == 20)
+    #expect(configuration.redis.timeoutMilliseconds == 200)
     #expect(configuration.apns.production.host == "api.push.apple.com")
     #expect(configuration.apns.production.port == 443)
     #expect(configuration.apns.sandbox.host == "api.sandbox.push.apple.com")

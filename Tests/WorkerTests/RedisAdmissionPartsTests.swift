@@ -9,10 +9,9 @@ import Testing
 
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
-  private func entry(_ number: UInt32, deadline: Int64 = 20, lastDeadline: Int64 = 200) -> Entry {
+  private func entry(_ number: UInt32, deadline: Int64 = 20) -> Entry {
     Entry(
-      kind: .admission, ticket: Ticket(index: number, generation: 0), deadline: at(deadline),
-      lastDeadline: at(lastDeadline), request: Entry.noRequest)
+      kind: .admission, ticket: Ticket(index: number, generation: 0), deadline: at(deadline), request: Entry.noRequest)
   }
 
   private func numbers(_ entries: [Entry]?) -> [UInt32]? { entries?.map(\.ticket.index) }
@@ -67,22 +66,18 @@ import Testing
     #expect(last.again == nil)
   }
 
-  /// One deadline where the server is silent, a later one where it answers others.
-  @Test func aServerThatAnswersOthersGetsMoreTime() {
-    var queue = RedisAdmissionQueue(timeoutMilliseconds: 20)
+  @Test func whatIsDecidedWithoutRedisKeepsItsPlace() {
+    var queue = RedisAdmissionQueue()
     queue.append(entry(1))
     queue.append(Entry(kind: .probe, request: Entry.noRequest))
     queue.append(entry(2))
-    queue.replied(now: at(10))
-    #expect(queue.nextDeadline() == at(20) && queue.nextOverdue() == at(30))
-    #expect(queue.takeOverdue(now: at(29)) == nil)
-    #expect(queue.takeOverdue(now: at(30))?.ticket.index == 1)
-    queue.replied(now: at(190))
-    #expect(queue.takeOverdue(now: at(199)) == nil)
-    #expect(queue.takeOverdue(now: at(200))?.ticket.index == 2)
-    #expect(queue.takeOverdue(now: at(200)) == nil)
+    #expect(queue.takeUnanswered()?.ticket.index == 1)
+    #expect(queue.takeUnanswered()?.ticket.index == 2)
+    #expect(queue.takeUnanswered() == nil)
     #expect(queue.count == 3, "their replies still come")
     #expect(queue.popFirst()?.isAnswered == true)
+    queue.append(entry(3))
+    #expect(queue.takeUnanswered()?.ticket.index == 3)
   }
 
   @Test func eachChangeIsReportedOnce() {
@@ -94,6 +89,8 @@ import Testing
     notices.note(trouble: nil)
     #expect(notices.next() == .degraded(reason: "away"))
     #expect(notices.next() == .recovered)
+    notices.note(SilenceState.Stretch(milliseconds: 300, decidedCount: 2))
+    #expect(notices.next() == .silent(SilenceState.Stretch(milliseconds: 300, decidedCount: 2)))
     #expect(notices.next() == nil)
   }
 

@@ -40,13 +40,13 @@ def environment():
     return {name: value for name, value in os.environ.items() if not name.startswith("HERALD_")}
 
 
-def configuration(prefix, ports, apns, sandbox, prefetch, admin_port=0, redis_timeout_ms=20, limits=0):
+def configuration(prefix, ports, apns, sandbox, prefetch, admin_port=0, limits=0):
     """`ports`: of broker, redis and apns, as this worker sees them. `limits`: any number, which set of them."""
     ready = apns.ready
     credential = ready["credential"]
     return f"""\
 rabbitmq: {{url: "amqp://guest:guest@127.0.0.1:{ports['broker']}/", prefix: {prefix}, prefetch: {prefetch}}}
-redis: {{url: "redis://127.0.0.1:{ports['redis']}/0", prefix: "{prefix}:", timeout_ms: {redis_timeout_ms}}}
+redis: {{url: "redis://127.0.0.1:{ports['redis']}/0", prefix: "{prefix}:"}}
 apns:
   production: "https://127.0.0.1:{ports['apns']}"
   broadcast_production: "https://127.0.0.1:{ports['apns']}"

@@ -12,8 +12,6 @@ package struct BreakerState: Sendable {
     package var failingMilliseconds: Int64 = 400
     /// Between two probes.
     package var probeIntervalMilliseconds: Int64 = 250
-    /// A probe answered later than this proves life, not health.
-    package var probeTimeoutMilliseconds: Int64 = 200
 
     package init() {}
   }
@@ -23,8 +21,8 @@ package struct BreakerState: Sendable {
     case closed(failures: Int, since: Instant)
     /// Not in use. Becomes `probing` at `probeAt`.
     case open(probeAt: Instant)
-    /// Not in use, one probe is in flight. Becomes `closed` if it is answered in time, else `open`.
-    case probing(since: Instant)
+    /// Not in use, one probe is in flight. Becomes `closed` if its answer is healthy, else `open`.
+    case probing
 
     static let whole = Phase.closed(failures: 0, since: Instant(nanoseconds: 0))
   }
@@ -85,14 +83,14 @@ package struct BreakerState: Sendable {
   /// Whether to send a probe now; the caller sends exactly one for each true.
   package mutating func takeProbe(now: Instant) -> Bool {
     guard case .open(let probeAt) = phase, probeAt <= now else { return false }
-    phase = .probing(since: now)
+    phase = .probing
     return true
   }
 
   /// The probe's answer. true: the breaker closed.
   package mutating func probeAnswered(isHealthy: Bool, now: Instant) -> Bool {
-    guard case .probing(let since) = phase else { return false }
-    if isHealthy, now.milliseconds(since: since) <= settings.probeTimeoutMilliseconds {
+    guard case .probing = phase else { return false }
+    if isHealthy {
       phase = .whole
       return true
     }

@@ -9,6 +9,9 @@ package final class EventLoop {
   /// The time of this turn: read once, after the wait. Its wall clock is corrected by `wallClock`.
   package private(set) var now: Now
   package let wallClock: WallClock
+  /// When the loop last began to ask its sockets and heard of all that were ready. `now` may be much later, if the thread was not
+  /// scheduled: what came between the two is read in the next turn.
+  package private(set) var polledAt: Instant
   /// Work from other threads.
   package let mailbox: Mailbox
   /// Resolves names, on threads of its own.
@@ -36,6 +39,8 @@ package final class EventLoop {
   let receiveBuffer: UnsafeMutableRawBufferPointer
   private let wakeHandler: WakeHandler
 
+  /// Maximum of events in one turn; others are reported in the next.
+  static let eventsMaximum = 256
   /// Maximum that a turn reads from one transport.
   static let receiveBufferBytes = 256 * 1024
 
@@ -70,6 +75,7 @@ package final class EventLoop {
     wakeHandler = WakeHandler()
     unsafe receiveBuffer = .allocate(byteCount: EventLoop.receiveBufferBytes, alignment: 64)
     now = EventLoop.readClocks(kernel, wallClock)
+    polledAt = now.monotonic
     resolver.loop = self
   }
 
@@ -93,6 +99,9 @@ package final class EventLoop {
     let early = now.monotonic.nanoseconds &+ spacingMicroseconds * 1000 &- entered
     if spacingMicroseconds > 0, early > 0 { kernel.sleep(nanoseconds: early) }
     let eventCount = kernel.wait(milliseconds: waitMilliseconds(maximumWaitMilliseconds, from: entered))
+    if eventCount < EventLoop.eventsMaximum {
+      polledAt = Instant(nanoseconds: entered &+ (spacingMicroseconds > 0 ? max(0, early) : 0))
+    }
     now = EventLoop.readClocks(kernel, wallClock)
     turnCount &+= 1
 

@@ -10,15 +10,12 @@ final class LinuxKernel: Kernel {
   private let epoll: Int32
   private let events: UnsafeMutablePointer<epoll_event>
 
-  /// Maximum of events per wait; others are reported in the next turn.
-  private static let eventCapacity = 256
-
   init() throws(LoopError) {
     let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
     guard descriptor >= 0 else { throw LoopError(call: "epoll_create1", code: errno) }
     epoll = descriptor
-    unsafe events = .allocate(capacity: LinuxKernel.eventCapacity)
-    unsafe events.initialize(repeating: epoll_event(), count: LinuxKernel.eventCapacity)
+    unsafe events = .allocate(capacity: EventLoop.eventsMaximum)
+    unsafe events.initialize(repeating: epoll_event(), count: EventLoop.eventsMaximum)
   }
 
   deinit {
@@ -92,7 +89,7 @@ final class LinuxKernel: Kernel {
   func unwatch(_ fileDescriptor: Int32) { _ = control(EPOLL_CTL_DEL, fileDescriptor, [], 0) }
 
   func wait(milliseconds: Int32) -> Int {
-    let count = unsafe epoll_wait(epoll, events, Int32(LinuxKernel.eventCapacity), milliseconds)
+    let count = unsafe epoll_wait(epoll, events, Int32(EventLoop.eventsMaximum), milliseconds)
     // EINTR: a signal is not an event. Any other error means that we misused a descriptor.
     precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
     return max(0, Int(count))

@@ -30,6 +30,8 @@ package final class RedisConnection {
   package private(set) var configuration: RedisConfiguration
   /// Replies so far.
   package private(set) var replyCount: UInt64 = 0
+  /// The loop's turn in which bytes came last.
+  package private(set) var receivedTurn: UInt64 = 0
   /// Connections that became ready.
   package private(set) var readyCount: UInt64 = 0
 
@@ -362,13 +364,21 @@ package final class RedisConnection {
     if let watchTimer { loop.cancel(watchTimer) }
     let seen = replyCount
     let waited = !tags.isEmpty
+    let end = loop.now.monotonic.adding(milliseconds: delay)
     watchTimer = loop.schedule(afterMilliseconds: delay) { [unowned self] in
-      watchTimer = nil
-      lookForSilence(seen: seen, waited: waited, milliseconds: delay)
+      lookForSilence(seen: seen, waited: waited, milliseconds: delay, until: end)
     }
   }
 
-  private func lookForSilence(seen: UInt64, waited: Bool, milliseconds: Int64) {
+  private func lookForSilence(seen: UInt64, waited: Bool, milliseconds: Int64, until end: Instant) {
+    guard loop.polledAt >= end else {
+      // The socket was last asked before the time was over: it is asked once more.
+      watchTimer = loop.schedule(afterMilliseconds: 0) { [unowned self] in
+        lookForSilence(seen: seen, waited: waited, milliseconds: milliseconds, until: end)
+      }
+      return
+    }
+    watchTimer = nil
     switch phase {
     case .greeting:
       lose(.silent(server: configuration.serverDescription, milliseconds: milliseconds))
@@ -397,6 +407,7 @@ extension RedisConnection: TransportDelegate {
 
   package func transportDidReceive(_ transport: Transport) {
     guard transport === self.transport else { return }
+    receivedTurn = loop.turnCount
     readGreeting()
   }
 

@@ -7,7 +7,8 @@ final class RedisAdmissionNode {
 
   let connection: RedisConnection
   var state: AdmissionServerState
-  private var waiting: RedisAdmissionQueue
+  private(set) var silence: SilenceState
+  private var waiting = RedisAdmissionQueue()
   private let waitingMaximum: Int
   /// Admissions of this turn that are not sent yet; nil until a server gave the script's digest.
   private var call: RedisAdmissionCall?
@@ -16,10 +17,15 @@ final class RedisAdmissionNode {
   /// Scripts that are being loaded again.
   private var reloadTags: [UInt64] = []
 
-  init(connection: RedisConnection, breaker: BreakerState.Settings, settings: RedisAdmissionStoreSettings) {
+  private let loop: EventLoop
+
+  init(
+    loop: EventLoop, connection: RedisConnection, breaker: BreakerState.Settings, settings: RedisAdmissionStoreSettings
+  ) {
+    self.loop = loop
     self.connection = connection
     state = AdmissionServerState(breaker: breaker)
-    waiting = RedisAdmissionQueue(timeoutMilliseconds: settings.timeoutMilliseconds)
+    silence = SilenceState(timeoutMilliseconds: settings.timeoutMilliseconds)
     waitingMaximum = settings.waitingMaximum
   }
 
@@ -48,6 +54,7 @@ final class RedisAdmissionNode {
       guard let entry = call?.entries[index] else { break }
       waiting.append(entry)
     }
+    silence.asked(turn: loop.turnCount)
     return []
   }
 
@@ -57,11 +64,12 @@ final class RedisAdmissionNode {
   /// A command was sent; this entry waits for its reply.
   func sent(_ entry: Entry) {
     waiting.append(entry)
+    silence.asked(turn: loop.turnCount)
   }
 
   /// The same for an outcome.
   func sent(_ outcome: UnconfirmedOutcome) {
-    waiting.append(Entry(kind: .memory, request: Entry.noRequest))
+    sent(Entry(kind: .memory, request: Entry.noRequest))
     unconfirmed.append(outcome)
   }
 
@@ -76,10 +84,6 @@ final class RedisAdmissionNode {
 
   /// Nothing waits for a reply.
   var isQuiet: Bool { waiting.count == 0 }
-
-  func replied(now: Instant) {
-    waiting.replied(now: now)
-  }
 
   /// The entry for the next reply or loss.
   func takeWaiting() -> Entry {
@@ -108,14 +112,24 @@ final class RedisAdmissionNode {
     return true
   }
 
-  /// The next admission that is overdue. Its reply may still come.
-  func takeOverdue(now: Instant) -> Entry? {
-    waiting.takeOverdue(now: now)
+  // MARK: - Silence
+
+  /// Once a turn, after what came was handled. Returns the silence that bytes ended.
+  func listen() -> SilenceState.Stretch? {
+    if connection.receivedTurn == loop.turnCount {
+      return silence.heard(turn: loop.turnCount, now: loop.now.monotonic, owes: waiting.count > 0)
+    }
+    _ = silence.heardNothing(turn: loop.turnCount, polledAt: loop.polledAt)
+    return nil
   }
 
-  /// When the next answer is overdue if nothing comes until then.
-  func nextDeadline() -> Instant? { waiting.nextDeadline() }
+  /// While the server is silent: the next admission that waits for it. Its reply may still come.
+  func takeOverdue() -> Entry? {
+    guard silence.isSilent, let entry = waiting.takeUnanswered() else { return nil }
+    silence.decidedWithout()
+    return entry
+  }
 
-  /// The same, if what has already come counts.
-  func nextOverdue() -> Instant? { waiting.nextOverdue() }
+  /// The connection ended. Returns the silence that this ends.
+  func lost() -> SilenceState.Stretch? { silence.lost(now: loop.now.monotonic) }
 }

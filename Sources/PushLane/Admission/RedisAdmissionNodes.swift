@@ -7,6 +7,7 @@ import PushIO
 struct RedisAdmissionNodes: ~Copyable {
   typealias Entry = RedisAdmissionQueue.Entry
 
+  private let loop: EventLoop
   let router: RedisRouter
   /// Maximum of (job, target)s in one call; in a cluster each has its own slot.
   let callMaximum: Int
@@ -25,7 +26,8 @@ struct RedisAdmissionNodes: ~Copyable {
   /// A larger call would block Redis' other clients for too long.
   private static let callMaximum = 64
 
-  init(router: RedisRouter, settings: RedisAdmissionStoreSettings) {
+  init(loop: EventLoop, router: RedisRouter, settings: RedisAdmissionStoreSettings) {
+    self.loop = loop
     self.router = router
     self.settings = settings
     callMaximum = router.isCluster ? 1 : RedisAdmissionNodes.callMaximum
@@ -33,7 +35,6 @@ struct RedisAdmissionNodes: ~Copyable {
     breaker.failuresMaximum = settings.failuresMaximum
     breaker.failingMilliseconds = settings.failingMilliseconds
     breaker.probeIntervalMilliseconds = settings.probeIntervalMilliseconds
-    breaker.probeTimeoutMilliseconds = settings.timeoutMilliseconds * settings.patience
     self.breaker = breaker
     _ = followRouter()
   }
@@ -69,7 +70,7 @@ struct RedisAdmissionNodes: ~Copyable {
     var unsent: [Entry] = []
     for (index, connection) in router.connections.enumerated() {
       if index < nodes.count, nodes[index].connection === connection { continue }
-      let node = RedisAdmissionNode(connection: connection, breaker: breaker, settings: settings)
+      let node = RedisAdmissionNode(loop: loop, connection: connection, breaker: breaker, settings: settings)
       if let format { node.use(format) }
       if index < nodes.count {
         precondition(nodes[index].isQuiet, "what waits for a node would be another one's")

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Commands sent to Redis and not answered, in order, with a second index for overdue ones.
+/// Commands sent to Redis and not answered, in order, with a second index for admissions that are waited for.
 struct RedisAdmissionQueue {
   struct Entry {
     enum Kind {
@@ -18,9 +18,8 @@ struct RedisAdmissionQueue {
     /// How often it was sent again, after NOSCRIPT or to another node.
     var resends: UInt8 = 0
     var ticket = Ticket(index: 0, generation: 0)
-    /// When it is overdue if Redis is silent, and when it is overdue in any case.
+    /// Until when it is asked again if no node has its slot.
     var deadline = Instant.distantFuture
-    var lastDeadline = Instant.distantFuture
     var request: AdmissionRequest
 
     /// The entry to send once more; nil: that was done too often.
@@ -36,21 +35,9 @@ struct RedisAdmissionQueue {
 
   private var entries = RingBuffer<Entry>(growingFrom: 256)
   /// How many of the oldest entries were answered, or are not waited for.
-  private var overdueHand = 0
-  private let timeoutMilliseconds: Int64
-  /// When the last reply came.
-  private var lastReply = Instant(nanoseconds: .min)
-
-  init(timeoutMilliseconds: Int64) {
-    self.timeoutMilliseconds = timeoutMilliseconds
-  }
+  private var answeredHand = 0
 
   var count: Int { entries.count }
-
-  /// The server replied: it works.
-  mutating func replied(now: Instant) {
-    lastReply = now
-  }
 
   mutating func append(_ entry: Entry) {
     entries.append(entry)
@@ -58,39 +45,19 @@ struct RedisAdmissionQueue {
 
   mutating func popFirst() -> Entry? {
     guard let entry = entries.popFirst() else { return nil }
-    overdueHand = max(0, overdueHand - 1)
+    answeredHand = max(0, answeredHand - 1)
     return entry
   }
 
-  /// Takes the next admission whose deadline passed. It stays in the queue, answered, until its reply comes. Which of its two deadlines
-  /// counts depends on whether any reply has come within the timeout.
-  mutating func takeOverdue(now: Instant) -> Entry? {
-    guard let offset = nextUnanswered() else { return nil }
-    var entry = entries[offset: offset]
-    guard (now >= silentFrom ? entry.deadline : entry.lastDeadline) <= now else { return nil }
-    entry.isAnswered = true
-    entries[offset: offset] = entry
-    overdueHand = offset + 1
-    return entry
-  }
-
-  /// When the next answer is overdue if nothing comes until then.
-  mutating func nextDeadline() -> Instant? {
-    nextUnanswered().map { entries[offset: $0].deadline }
-  }
-
-  /// The same, if what has already come counts.
-  mutating func nextOverdue() -> Instant? {
-    nextDeadline().map { max($0, silentFrom) }
-  }
-
-  private var silentFrom: Instant { lastReply.adding(milliseconds: timeoutMilliseconds) }
-
-  private mutating func nextUnanswered() -> Int? {
-    while overdueHand < entries.count {
-      let entry = entries[offset: overdueHand]
-      if entry.kind == .admission, !entry.isAnswered { return overdueHand }
-      overdueHand += 1
+  /// Takes the next admission that is waited for. It stays in the queue, answered, until its reply comes.
+  mutating func takeUnanswered() -> Entry? {
+    while answeredHand < entries.count {
+      defer { answeredHand += 1 }
+      var entry = entries[offset: answeredHand]
+      guard entry.kind == .admission, !entry.isAnswered else { continue }
+      entry.isAnswered = true
+      entries[offset: answeredHand] = entry
+      return entry
     }
     return nil
   }

@@ -4,11 +4,11 @@ package import PushIO
 /// The admission store in Redis: one script call admits all that a turn of the lane asks for, one command stores the end of each (job,
 /// target), all pipelined.
 ///
-/// It never blocks the lane. If an answer is late or an error, the job proceeds with this lane's own memory for the rate: twice is better
-/// than never. An answer is late after `timeoutMilliseconds` if Redis is silent, or after `patience` times as long if Redis answers others:
-/// on a busy machine answers come late together, and are still useful. After failures that lasted for a while, or without a connection,
-/// memory answers at once, and a probe finds out when Redis is back. Outcomes that Redis missed, or may have missed because the connection
-/// broke before its reply, are stored then; until then this lane's memory is checked first.
+/// It never blocks the lane. Redis decides as long as it answers, however late: on a busy machine answers come late, and are still useful.
+/// While it is silent (`SilenceState`), or answers with an error, the job proceeds with this lane's own memory for the rate: twice is
+/// better than never. After failures that lasted for a while, or without a connection, memory answers at once, and a probe finds out when
+/// Redis is back. Outcomes that Redis missed, or may have missed because the connection broke before its reply, are stored then; until
+/// then this lane's memory is checked first.
 ///
 /// It coordinates its parts, each with one task:
 ///
@@ -48,7 +48,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     self.settings = settings
     router = RedisRouter(
       loop: loop, configuration: configuration, tls: tls, scripts: RedisScript.all, seed: seed)
-    nodes = RedisAdmissionNodes(router: router, settings: settings)
+    nodes = RedisAdmissionNodes(loop: loop, router: router, settings: settings)
     local = LocalAdmissions(settings: settings)
     catchUp = RedisCatchUp(turnMaximum: settings.catchUpMaximum)
     redirects = RedisRedirects(timeoutMilliseconds: settings.timeoutMilliseconds)
@@ -104,6 +104,12 @@ package final class RedisAdmissionStore: AdmissionStore {
   /// What changed, for the log.
   package func nextNotice() -> AdmissionNotice? { notices.next() }
 
+  private func tell(_ silence: SilenceState.Stretch?) {
+    guard let silence, silence.decidedCount > 0 else { return }
+    counted.silences &+= 1
+    notices.note(silence)
+  }
+
   private func tell() {
     // What is not connected yet is no news.
     if early.isOver { notices.note(trouble: nodes.trouble) }
@@ -133,7 +139,6 @@ package final class RedisAdmissionStore: AdmissionStore {
     if early.isOver { ask(entry, now: now) } else { early.append(entry) }
   }
 
-  /// Its timeout starts now.
   private func ask(_ entry: Entry, now: Now) {
     if let known = local.recall(entry.request, now: now) {
       counted.decidedLocally &+= 1
@@ -142,7 +147,6 @@ package final class RedisAdmissionStore: AdmissionStore {
     }
     var entry = entry
     entry.deadline = now.monotonic.adding(milliseconds: settings.timeoutMilliseconds)
-    entry.lastDeadline = now.monotonic.adding(milliseconds: settings.timeoutMilliseconds &* settings.patience)
     if !ask(entry, of: nodes.node(for: entry.request), now: now) { decideLocally(entry, now: now) }
   }
 
@@ -159,7 +163,6 @@ package final class RedisAdmissionStore: AdmissionStore {
   private func flush(_ node: RedisAdmissionNode, now: Now) {
     if node.askedCount == 0 { return }
     for entry in node.sendCall() { decideLocally(entry, now: now) }
-    if let deadline = node.nextDeadline() { timer.wake(at: deadline) }
   }
 
   /// Redis is late, failed or not in use.
@@ -215,7 +218,6 @@ package final class RedisAdmissionStore: AdmissionStore {
       followRouter(now: now)
       switch event {
       case .reply(let tag, let head):
-        nodes[index].replied(now: now.monotonic)
         replied(tag: tag, head: head, from: index, now: now)
         if let answer = answers.take() { return answer }
       case .lost(let tag):
@@ -224,6 +226,7 @@ package final class RedisAdmissionStore: AdmissionStore {
         connected(nodes[index])
       case .disconnected(let error):
         counted.disconnects &+= 1
+        tell(nodes[index].lost())
         nodes[index].state.disconnected(error.description, now: now.monotonic)
         tell()
       }
@@ -245,7 +248,8 @@ package final class RedisAdmissionStore: AdmissionStore {
   }
 
   private func takeOverdue(_ node: RedisAdmissionNode, now: Now) {
-    while let entry = node.takeOverdue(now: now.monotonic) {
+    tell(node.listen())
+    while let entry = node.takeOverdue() {
       counted.timeouts &+= 1
       decideLocally(entry, now: now)
       failed(node, "Redis did not answer within \(settings.timeoutMilliseconds) ms", now: now)
@@ -263,7 +267,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   /// Sends a due probe, and schedules the loop's wake-up for what is due next.
   private func maintain(_ index: Int, now: Now) {
     let node = nodes[index]
-    if let overdue = node.nextOverdue() { timer.wake(at: overdue) }
+    if let deadline = node.silence.deadline { timer.wake(at: deadline) }
     guard node.connection.isReady, !node.state.takesOutcomes else { return }
     // Its slots may move to another node.
     if !node.state.isAsked { router.doubt() }

@@ -4,10 +4,8 @@ package import PushCore
 package struct RedisAdmissionStoreSettings: Sendable {
   /// Prefix of every key.
   package var prefix = "push:"
-  /// An admission without an answer by then proceeds, unless Redis answers others meanwhile.
-  package var timeoutMilliseconds: Int64 = 20
-  /// If Redis answers others, the oldest may wait this many timeouts: the machine is busy, but Redis works.
-  package var patience: Int64 = 10
+  /// Redis is silent if it owes an answer and nothing came for so long: then waiting admissions proceed without it.
+  package var timeoutMilliseconds: Int64 = 200
   package var limits = RateLimits.none
   /// How long a final answer is remembered: a job that is delivered again later is sent again.
   package var outcomeSeconds: Int64 = 6 * 3600
@@ -45,15 +43,17 @@ package enum AdmissionFeature: String, CaseIterable, Sendable {
 package struct AdmissionCounters: Hashable, Sendable {
   /// Admissions requested.
   package var admissions: UInt64 = 0
-  /// Of them: answered by Redis in time.
+  /// Of them: answered by Redis.
   package var answeredInTime: UInt64 = 0
   /// Of them: decided by this lane's memory, because Redis was down, late or refused.
   package var decidedLocally: UInt64 = 0
   /// Of these: the device's rate was decided too.
   package var ratesDecidedLocally: UInt64 = 0
-  /// Of those decided by this lane's memory: no answer within the timeout.
+  /// Silences for which an admission was decided by this lane's memory, counted at their end.
+  package var silences: UInt64 = 0
+  /// Of those decided by this lane's memory: Redis was silent.
   package var timeouts: UInt64 = 0
-  /// Replies that came after their timeout, and were dropped.
+  /// Replies that came after a silence, and were dropped.
   package var lateReplies: UInt64 = 0
   /// Error replies, NOSCRIPT aside.
   package var errors: UInt64 = 0

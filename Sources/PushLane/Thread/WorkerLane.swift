@@ -80,6 +80,7 @@ package final class WorkerLane: LoopWork {
     report.isRedisUp = lane.state.isConnected
     report.redisDegraded = AdmissionFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
     let decided = lane.state.counters
+    report.redisSilences = decided.silences
     report.decidedLocally = AdmissionFeature.allCases.map { ($0.rawValue, decided.decidedLocally(of: $0)) }
     let apns = lane.push.counters
     report.requestDuration = apns.requestDuration
@@ -122,6 +123,14 @@ package final class WorkerLane: LoopWork {
       case .degraded(let reason):
         notices.append(LaneNotice(.warning, "redis", "redis: \(reason); this lane's own memory stands in"))
       case .recovered: notices.append(LaneNotice(.info, "redis", "redis: working again"))
+      case .silent(let silence):
+        notices.append(
+          LaneNotice(
+            .warning, "redis silence",
+            """
+            redis: silent for \(silence.milliseconds) ms: this lane's own memory decided \(silence.decidedCount) \
+            admissions, which are ambiguous
+            """))
       }
     }
     while let notice = lane.push.takeNotice() { notices.append(LaneNotice(notice)) }
