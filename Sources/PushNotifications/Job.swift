@@ -51,6 +51,8 @@ public struct Job: Sendable {
   ///   - id: 1 to 128 bytes; by default a new UUID.
   ///   - topic: in place of the one that app and kind make.
   ///   - credential: one of Herald's by its name, where several serve the app.
+  ///   - sequence: 0 to 2^53: of two jobs with one collapse id, the one with the larger number is newer, whichever comes first. Left out,
+  ///     `herald enqueue` numbers them by the clock.
   ///   - tokenRegisteredAt: when the app last reported the token: a device that came back later than APNs saw it go is not
   ///     taken for dead.
   ///   - jobClass: which queue it waits in.
@@ -58,7 +60,8 @@ public struct Job: Sendable {
   public init(
     _ notification: some PushNotification, to target: Target, of app: String,
     environment: Environment = .production, id: String = UUID().uuidString.lowercased(), topic: String? = nil,
-    credential: String? = nil, tokenRegisteredAt: Date? = nil, class jobClass: Class = .transactional,
+    credential: String? = nil, sequence: Int64? = nil, tokenRegisteredAt: Date? = nil,
+    class jobClass: Class = .transactional,
     meta: (any Encodable & Sendable)? = nil
   ) throws(NotificationError) {
     let to: Content.To =
@@ -67,7 +70,7 @@ public struct Job: Sendable {
       case .devices(let tokens): .init(tokens: tokens.map(\.text))
       }
     try self.init(
-      notification, to, app, environment, id, topic, credential, tokenRegisteredAt, jobClass, meta)
+      notification, to, app, environment, id, topic, credential, sequence, tokenRegisteredAt, jobClass, meta)
   }
 
   /// A job for all subscribers of a channel: an update or an end of a Live Activity.
@@ -77,7 +80,7 @@ public struct Job: Sendable {
     class jobClass: Class = .transactional, meta: (any Encodable & Sendable)? = nil
   ) throws(NotificationError) {
     try self.init(
-      notification, .init(channel: channel.text), app, environment, id, nil, credential, nil, jobClass, meta)
+      notification, .init(channel: channel.text), app, environment, id, nil, credential, nil, nil, jobClass, meta)
   }
 
   /// A job for all subscribers of a channel: its app and environment are the channel's own.
@@ -93,7 +96,7 @@ public struct Job: Sendable {
 
   private init(
     _ notification: some PushNotification, _ to: Content.To, _ app: String, _ environment: Environment, _ id: String,
-    _ topic: String?, _ credential: String?, _ tokenRegisteredAt: Date?, _ jobClass: Class,
+    _ topic: String?, _ credential: String?, _ sequence: Int64?, _ tokenRegisteredAt: Date?, _ jobClass: Class,
     _ meta: (any Encodable & Sendable)?
   ) throws(NotificationError) {
     guard (1...128).contains(id.utf8.count) else { throw .id(id) }
@@ -101,7 +104,7 @@ public struct Job: Sendable {
       id: id, app: app, pushType: type(of: notification).pushType, environment: environment.rawValue, to: to,
       topic: topic, credential: credential, priority: notification.priorityNumber,
       expiration: notification.expiration.unixSeconds, collapseID: notification.collapseID?.text,
-      tokenRegisteredAt: tokenRegisteredAt?.unixMilliseconds)
+      sequence: sequence, tokenRegisteredAt: tokenRegisteredAt?.unixMilliseconds)
     var body = try PayloadWriter.encode(content)
     body.removeLast()
     if let meta { body += Array(",\"meta\":".utf8) + (try PayloadWriter.encode(Erased(value: meta))) }
@@ -153,10 +156,11 @@ public struct Job: Sendable {
     var priority: Int?
     var expiration: Int64?
     var collapseID: String?
+    var sequence: Int64?
     var tokenRegisteredAt: Int64?
 
     enum CodingKeys: String, CodingKey {
-      case version, id, app, environment, to, topic, credential, priority, expiration
+      case version, id, app, environment, to, topic, credential, priority, expiration, sequence
       case pushType = "push_type"
       case collapseID = "collapse_id"
       case tokenRegisteredAt = "token_registered_at"

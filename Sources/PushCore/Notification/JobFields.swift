@@ -1,7 +1,7 @@
 /// The keys of a job, version 1.
 enum JobKey: UInt8, CaseIterable, Sendable {
   case version, id, app, pushType, environment, to, topic, credential, priority, expiration, collapseID
-  case tokenRegisteredAt, meta, payload, dryRun, parentID, activity, fallback, revision, leave
+  case sequence, tokenRegisteredAt, meta, payload, dryRun, parentID, activity, fallback, revision, leave
 
   /// The keys that a producer may write; only Herald writes the others.
   static let ofProducers = allCases.filter { $0 != .parentID && $0 != .revision && $0 != .leave }
@@ -23,6 +23,7 @@ enum JobKey: UInt8, CaseIterable, Sendable {
     case .priority: "priority"
     case .expiration: "expiration"
     case .collapseID: "collapse_id"
+    case .sequence: "sequence"
     case .tokenRegisteredAt: "token_registered_at"
     case .meta: "meta"
     case .payload: "payload"
@@ -67,6 +68,7 @@ struct JobFields {
   var leave: Int64?
   var priority: Int64?
   var expiration: Int64?
+  var sequence: Int64?
   var tokenRegisteredAt: Int64?
   var meta = ByteRange.empty
   var payload = ByteRange.empty

@@ -68,6 +68,7 @@ package struct JobParser: ~Copyable {
       let rules = PushTypeRules.table[Int(job.pushType.rawValue)]
       job.priority = try priority(fields.priority, rules, &job)
       job.expiration = try expiration(fields.expiration, rules, job)
+      job.sequence = try sequence(fields.sequence)
       job.tokenRegisteredAt = try tokenRegisteredAt(fields.tokenRegisteredAt)
       switch job.targetKind {
       case .token, .tokens: try checkTokens(&job)
@@ -248,6 +249,11 @@ package struct JobParser: ~Copyable {
     return expiration
   }
 
+  private func sequence(_ number: Int64?) throws(JobError) -> Int64? {
+    guard let number, !(0...Limits.sequenceMaximum ~= number) else { return number }
+    throw JobError(field: "sequence", rule: "must be 0 to 2^53 (\(Limits.sequenceMaximum)), not \(number)")
+  }
+
   private func tokenRegisteredAt(_ time: Int64?) throws(JobError) -> Int64? {
     guard let time, time < 0 else { return time }
     throw JobError(field: "token_registered_at", rule: "must be Unix milliseconds, 0 or more, not \(time)")
@@ -365,6 +371,7 @@ extension PushJob {
     priority = nil
     expiration = nil
     collapseID = .empty
+    sequence = nil
     tokenRegisteredAt = nil
     meta = .empty
     payload = .empty

@@ -53,6 +53,7 @@ struct JobScanner: Sendable {
       if let version, version != 1 { fields.fail("version", "must be 1", bytes, valueAt: start) }
     case .priority: fields.priority = try integer(bytes, &scanner, key, first, &fields)
     case .expiration: fields.expiration = try integer(bytes, &scanner, key, first, &fields)
+    case .sequence: fields.sequence = try integer(bytes, &scanner, key, first, &fields)
     case .tokenRegisteredAt: fields.tokenRegisteredAt = try integer(bytes, &scanner, key, first, &fields)
     case .to: try target(bytes, &scanner, first, &fields, &targets)
     case .meta:

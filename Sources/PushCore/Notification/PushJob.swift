@@ -66,6 +66,8 @@ package struct PushJob: Sendable, ~Copyable {
   package var expiration: Int64?
   /// At most 64 bytes; empty sends no header.
   package var collapseID = ByteRange.empty
+  /// Of two updates of an activity, or two jobs with one collapse id, the one with the larger number is newer; nil: not numbered.
+  package var sequence: Int64?
   /// Unix milliseconds.
   package var tokenRegisteredAt: Int64?
   /// The JSON object, verbatim; empty: none.

@@ -55,6 +55,8 @@ package enum Limits {
   package static let headerCountMaximum: UInt32 = 1_000_000
   /// The latest time that is taken from outside, Unix milliseconds: exact in JSON and in Lua, and sums with it cannot overflow.
   package static let unixMillisecondsMaximum: Int64 = 1 << 53
+  /// `sequence`: the largest number up to which a JSON reader that has only doubles, and Redis' Lua, know each one.
+  package static let sequenceMaximum: Int64 = 1 << 53
   /// The maximum time that an admitted job waits for room in its pool before it goes to the retry queues.
   package static let roomWaitMilliseconds: Int64 = 10_000
 }
