@@ -73,10 +73,12 @@ struct ActivityModel: Equatable {
       return "\(revision)"
     case .revise(_, let payload, let job):
       let before = entry.activity?.content?.revision
+      let showsLast = payload.event == .end && payload.contentState == nil
       let answer = try ActivityState.revise(
-        &entry.activity, isEnd: payload.event == .end, job: job, jobs: &entry.jobs, now: now)
+        &entry.activity, isEnd: payload.event == .end, showsLast: showsLast, job: job, jobs: &entry.jobs, now: now)
       if let revision = entry.activity?.content?.revision, revision != before {
-        entry.body = body(revision, entry.contentState)
+        // An end without a state is kept without the last one.
+        entry.body = body(revision, showsLast ? [] : entry.contentState)
         entry.contentState = payload.contentState ?? entry.contentState
       }
       return words(answer, entry.body)
@@ -85,11 +87,12 @@ struct ActivityModel: Equatable {
     case .leave(_, let ordinals, let job):
       let before = entry.activity?.leave
       var members = ordinals.map { entry.members[$0] }
-      let revision = try ActivityState.leave(&entry.activity, &members, job: job, jobs: &entry.jobs, now: now)
+      let answer = try ActivityState.leave(&entry.activity, &members, job: job, jobs: &entry.jobs, now: now)
+      guard case .begun(let revision) = answer else { return words(answer, []) }
       let body = body(revision, entry.contentState)
       if revision != before { entry.leaveBody = late(body) }
       for (ordinal, member) in zip(ordinals, members) { entry.members[ordinal] = member }
-      return "\(revision) \(body)"
+      return words(answer, body)
     case .register(_, let ordinal, let token, let at):
       let answer = ActivityState.register(&entry.activity, &entry.members[ordinal], token: token, at: at, now: now)
       switch answer {
@@ -124,7 +127,10 @@ struct ActivityModel: Equatable {
   }
 
   static func words(_ answer: ActivityState.Revised, _ body: [UInt8]) -> String {
-    if case .superseded = answer { return "\(answer) []" }
+    switch answer {
+    case .superseded, .early: return "\(answer) []"
+    case .begun, .waits: break
+    }
     return "\(answer) \(body)"
   }
 }
@@ -155,7 +161,9 @@ extension ActivityRegistry {
         let body = ActivityModel.body(revision, last)
         return (body, ActivityModel.late(body))
       }
-      leave(id, in: scope, ordinals: ordinals, job: job, edit: edits, then: tell { "\($0.revision) \($0.body)" })
+      leave(
+        id, in: scope, ordinals: ordinals, job: job, edit: edits,
+        then: tell { ActivityModel.words($0.answer, $0.body) })
     case .register(let id, let ordinal, let token, let at):
       register(id, in: scope, ordinal: ordinal, token: token, at: at, then: tell { "\($0.answer) \($0.body)" })
     case .resolve(let id, let push, let ordinals):

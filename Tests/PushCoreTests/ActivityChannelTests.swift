@@ -87,7 +87,8 @@ import Testing
     var members: [ActivityMember?] = [nil, nil, nil]
     #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &members[0], now: Self.now) == .send)
     #expect(activity?.resolveStart(1, &members[1], now: Self.now) == .send, "it has no channels")
-    let leave = try ActivityState.leave(&activity, &members, job: 3, jobs: &jobs, now: Self.now + 8_000)
+    let answer = try ActivityState.leave(&activity, &members, job: 3, jobs: &jobs, now: Self.now + 8_000)
+    guard case .begun(let leave) = answer else { throw JobError(field: "", rule: "\(answer)") }
     #expect(members.map { $0?.isOutOfReach } == [true, false, false])
     let push = ActivityState.Push(revision: leave.number, isLeave: true)
     #expect(activity?.resolve(push, &members[0], now: Self.now + 9_000) == .skipped(.noToken))

@@ -272,7 +272,7 @@ struct ActivityWorld {
       } else {
         messages.append(.begin(number: revision.number))
       }
-    case .superseded:
+    case .superseded, .early:
       break
     }
   }

@@ -1,6 +1,8 @@
 /// The encoding of an activity and of its members in Redis: first a version or flags, then numbers, little-endian.
 extension ActivityState {
-  private static let form: UInt8 = 1
+  private static let form: UInt8 = 2
+  /// Without the places of the newest update or end.
+  private static let formWithoutPlace: UInt8 = 1
   private static let fixedCount = 23
   private static let hasStart: UInt8 = 1
   private static let hasContent: UInt8 = 2
@@ -32,7 +34,11 @@ extension ActivityState {
       bytes.append(littleEndian: startDigest, count: 8)
       bytes.append(startRevision)
     }
-    if let content { bytes.append(content.revision) }
+    if let content {
+      bytes.append(content.revision)
+      bytes.append(littleEndian: UInt64(bitPattern: content.place), count: 8)
+      bytes.append(littleEndian: UInt64(bitPattern: content.shownPlace ?? -1), count: 8)
+    }
     if let leave { bytes.append(leave) }
     if let channel {
       bytes.append(UInt8(channel.text.utf8.count))
@@ -44,9 +50,9 @@ extension ActivityState {
 
   /// nil: not encoded by this version.
   package init?(decoding bytes: Span<UInt8>) {
-    guard bytes.count >= Self.fixedCount, bytes[0] == Self.form, let phase = Phase(rawValue: bytes[1]) else {
-      return nil
-    }
+    guard bytes.count >= Self.fixedCount, bytes[0] == Self.form || bytes[0] == Self.formWithoutPlace,
+      let phase = Phase(rawValue: bytes[1])
+    else { return nil }
     let flags = bytes[2]
     guard let createdAt = bytes.time(at: 3), let sentTimestamp = bytes.time(at: 15) else { return nil }
     self.init(createdAt: createdAt, phase: phase)
@@ -63,7 +69,18 @@ extension ActivityState {
     }
     if flags & Self.hasContent != 0 {
       guard let revision = ActivityRevision(decoding: bytes, &position) else { return nil }
-      content = Content(revision: revision, isEnd: flags & Self.isEnd != 0, isBegun: flags & Self.isBegun != 0)
+      var place: Int64 = 0
+      var shownPlace: Int64?
+      if bytes[0] == Self.form {
+        guard bytes.count - position >= 16 else { return nil }
+        place = Int64(bitPattern: bytes.word(at: position))
+        let shown = Int64(bitPattern: bytes.word(at: position + 8))
+        shownPlace = shown < 0 ? nil : shown
+        position += 16
+      }
+      content = Content(
+        revision: revision, place: place, isEnd: flags & Self.isEnd != 0, shownPlace: shownPlace,
+        isBegun: flags & Self.isBegun != 0)
     }
     if flags & Self.hasLeave != 0 {
       guard let revision = ActivityRevision(decoding: bytes, &position) else { return nil }

@@ -60,6 +60,32 @@ package enum ActivityJobWriter {
     output.append(ByteRange(start: place, count: job.bodyCount - place), of: job.bytes)
   }
 
+  /// A kept end with the content state to show last. As it is, if it has one, or would be too large for APNs.
+  package static func end(_ body: [UInt8], showing contentState: [UInt8]) -> [UInt8] {
+    guard !contentState.isEmpty, let range = payload(of: body.span),
+      let edited = (try? ActivityPayload(Array(body[range])))?.showing(contentState),
+      (try? ActivityPayload.check(length: edited.count, isBroadcast: false)) != nil
+    else { return body }
+    return body[..<range.lowerBound] + edited + body[range.upperBound...]
+  }
+
+  private static func payload(of job: Span<UInt8>) -> Range<Int>? {
+    var scanner = JSONScanner()
+    do throws(JSONError) {
+      guard try scanner.beginObject(job) else { return nil }
+      repeat {
+        let name = try scanner.key(job)
+        _ = scanner.peek(job)
+        let start = scanner.position
+        try scanner.skipValue(job)
+        if JSONEscape.unescaped(name.range, of: job).elementsEqual("payload".utf8) { return start..<scanner.position }
+      } while try scanner.nextMember(job)
+    } catch {
+      // Another program wrote it.
+    }
+    return nil
+  }
+
   /// So that a device that is offline gets only one start of an activity.
   private static func appendCollapseID(_ id: Span<UInt8>, to output: inout [UInt8]) {
     if id.count <= Limits.collapseIDBytesMaximum, HeaderText.isValue(id) { return append(string: id, to: &output) }

@@ -48,6 +48,17 @@ extension ActivityPayload {
     return try? edited(edits)
   }
 
+  /// An end's payload, edited before, with the content state to show last.
+  /// - Returns: nil: it has one, or is no end.
+  func showing(_ contentState: [UInt8]) -> [UInt8]? {
+    guard event == .end, self[.contentState] == nil, let value = self[.timestamp],
+      let timestamp = Int64(String(decoding: bytes[value.range.range], as: UTF8.self))
+    else { return nil }
+    var edits = ActivityEdits(timestamp: timestamp)
+    edits.contentState = contentState
+    return try? edited(edits)
+  }
+
   /// Whether APNs takes a payload of this length, which edits may have made too long.
   package static func check(length count: Int, isBroadcast: Bool) throws(JobError) {
     let maximum =

@@ -21,7 +21,12 @@ package struct ActivityState: Hashable, Sendable {
   /// The newest state of an update or the end.
   package struct Content: Hashable, Sendable {
     package let revision: ActivityRevision
+    /// In the order of jobs (`ActivityOrder`): older ones come too late. 0: not known.
+    package let place: Int64
     package let isEnd: Bool
+    /// Of an end without a content state: the place of the update whose state it shows. One that comes before the end's pushes begin, and is
+    /// newer than that, gives its state. nil: it has its own.
+    package internal(set) var shownPlace: Int64?
     /// Its pushes may be in progress. Until then a newer one replaces it, and uses its timestamp.
     package internal(set) var isBegun: Bool
   }
@@ -61,6 +66,8 @@ package struct ActivityState: Hashable, Sendable {
 
   /// A revision whose timestamp is later than this is not waited for: the clock that sent the one before was wrong.
   private static let waitMilliseconds: Int64 = 10_000
+  /// A numbered end without a content state waits so long, a second more or less, for updates that were published just before it.
+  private static let lastStateSeconds: Int64 = 2
 
   /// Unix milliseconds: of the start, or of the first update token.
   package let createdAt: Int64
@@ -119,8 +126,12 @@ package struct ActivityState: Hashable, Sendable {
       }
       return revision
     }
-    let revision = state.next(job, &jobs, now)
-    state.sentTimestamp = revision.timestamp
+    var revision = state.next(job, &jobs, now)
+    if let content = state.content {
+      // The app started it itself, and it was updated since. A start is older than every update, also on the devices that it starts.
+      revision = ActivityRevision(number: revision.number, timestamp: content.revision.timestamp - 1)
+    }
+    state.sentTimestamp = max(state.sentTimestamp, revision.timestamp)
     state.startDigest = digest
     state.startRevision = revision
     state.attributesType = type
@@ -136,29 +147,54 @@ package struct ActivityState: Hashable, Sendable {
     /// Its pushes are sent after this delay, when its timestamp is due, by `begin`: an activity takes one update a
     /// second.
     case waits(ActivityRevision, milliseconds: Int64)
-    /// A newer one came before its pushes were sent: nothing is sent.
+    /// A newer one came before its pushes were sent: nothing is sent. `number`: its revision; 0: it came too late to get one.
     case superseded(number: UInt32, by: UInt32)
+    /// The activity is not known. Its start may be under way: ask again.
+    case early
   }
 
-  /// A job updates or ends the activity for all its members.
+  /// A job updates or ends the activity for all its members. The newest job by its order decides what they show, whenever it comes.
+  /// - Parameters:
+  ///   - showsLast: it is an end without a content state, which shows the last one.
+  ///   - mayWait: for its start, if the activity is not known.
   package static func revise(
-    _ activity: inout ActivityState?, isEnd: Bool, job: UInt64, jobs: inout ActivityJobs, now: Int64
+    _ activity: inout ActivityState?, isEnd: Bool, showsLast: Bool = false, order: ActivityOrder = .arrival,
+    job: UInt64,
+    jobs: inout ActivityJobs, mayWait: Bool = false, now: Int64
   ) throws(ActivityRefusal) -> Revised {
-    guard var state = activity else {
-      jobs.refuse(job)
-      throw .unknown
-    }
+    guard var state = activity else { return try unknown(job, &jobs, mayWait) }
     switch jobs.find(job, last: state.lastNumber) {
     case .refused: throw .unknown
     // If a newer revision came meanwhile, that one goes to every member.
     case .revision(let number): return ActivityState.begin(&activity, number: number, now: now)
-    case .new: try state.requireRunning(now)
+    case .new: break
     }
-    let revision = state.next(job, &jobs, now)
-    state.content = Content(revision: revision, isEnd: isEnd, isBegun: false)
+    let newest = state.content?.place ?? 0
+    if let content = state.content, order.isOlder(than: newest) {
+      if !isEnd, !content.isBegun, let shown = content.shownPlace, !order.isOlder(than: shown) {
+        state.content?.shownPlace = order.place(after: shown)
+        activity = state
+      }
+      return .superseded(number: 0, by: content.revision.number)
+    }
+    try state.requireRunning(now)
+    let waits = showsLast && order.isNumbered ? lastStateSeconds : 0
+    let revision = state.next(job, &jobs, now + waits * 1_000)
+    state.content = Content(
+      revision: revision, place: order.place(after: newest), isEnd: isEnd, shownPlace: showsLast ? newest : nil,
+      isBegun: false)
     if isEnd { state.storedPhase = .ended }
     activity = state
     return begin(&activity, number: revision.number, now: now)
+  }
+
+  /// Of two copies of a job one must not be refused, and the other taken because the start came between them.
+  private static func unknown(
+    _ job: UInt64, _ jobs: inout ActivityJobs, _ mayWait: Bool
+  ) throws(ActivityRefusal) -> Revised {
+    if mayWait, case .new = jobs.find(job, last: 0) { return .early }
+    jobs.refuse(job)
+    throw .unknown
   }
 
   /// Begins the pushes of a revision; one that waited begins when its timestamp is due.
@@ -176,23 +212,25 @@ package struct ActivityState: Hashable, Sendable {
   }
 
   /// A job ends the activity for some devices, members or not; the others keep their state. All of them leave at once,
-  /// so that no newer update reaches one before its end does.
+  /// so that no newer update reaches one before its end does. An older job than the end for all comes too late; updates do not matter to it.
+  /// - Parameter mayWait: as in `revise`.
   package static func leave(
-    _ activity: inout ActivityState?, _ members: inout [ActivityMember?], job: UInt64, jobs: inout ActivityJobs,
-    now: Int64
-  ) throws(ActivityRefusal) -> ActivityRevision {
-    guard var state = activity else {
-      jobs.refuse(job)
-      throw .unknown
-    }
+    _ activity: inout ActivityState?, _ members: inout [ActivityMember?], order: ActivityOrder = .arrival, job: UInt64,
+    jobs: inout ActivityJobs, mayWait: Bool = false, now: Int64
+  ) throws(ActivityRefusal) -> Revised {
+    guard var state = activity else { return try unknown(job, &jobs, mayWait) }
     switch jobs.find(job, last: state.lastNumber) {
     case .refused: throw .unknown
     case .revision(let number):
-      if let leave = state.leave, leave.number == number { return leave }
+      if let leave = state.leave, leave.number == number { return .begun(leave) }
       // A newer such job came meanwhile. This one's devices have left, perhaps without their end: they get it, even where the activity has
       // ended for all others since.
       if now >= state.expiresAt { throw .expired }
-    case .new: try state.requireRunning(now)
+    case .new:
+      if let content = state.content, content.isEnd, order.isOlder(than: content.place) {
+        return .superseded(number: 0, by: content.revision.number)
+      }
+      try state.requireRunning(now)
     }
     let revision = state.next(job, &jobs, now)
     state.sentTimestamp = revision.timestamp
@@ -203,7 +241,7 @@ package struct ActivityState: Hashable, Sendable {
       member.leave()
       members[index] = member
     }
-    return revision
+    return .begun(revision)
   }
 
   /// Why a job would be refused, for one that is only counted; nil: it would not be.
@@ -219,12 +257,10 @@ package struct ActivityState: Hashable, Sendable {
     return nil
   }
 
-  /// The newest state, once its pushes may be in progress, if it came after the activity's start. Devices that are started with the channel
+  /// The newest state, once its pushes may be in progress: it is newer than the activity's start. Devices that are started with the channel
   /// from then on have missed its broadcast.
   package var newerThanStart: ActivityRevision? {
-    guard let content, content.isBegun, let startRevision, content.revision.number > startRevision.number else {
-      return nil
-    }
+    guard let content, content.isBegun, startRevision != nil else { return nil }
     return content.revision
   }
 

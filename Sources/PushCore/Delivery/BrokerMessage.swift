@@ -9,7 +9,9 @@ package struct MessageMetadata: Sendable {
   package var replyTo = ByteRange.empty
   package var traceparent = ByteRange.empty
   package var tracestate = ByteRange.empty
-  /// The AMQP timestamp, Unix milliseconds: when the producer enqueued it. nil if the producer set none.
+  /// The AMQP timestamp, Unix seconds, as the producer wrote it: what decides an activity's order must not depend on a worker's clock.
+  package var timestamp: Int64?
+  /// The same in Unix milliseconds, never later than the first receipt: when the producer enqueued it. nil if the producer set none.
   package var enqueuedAt: Int64?
   /// `x-delivery-count`: how often the queue delivered this message before (0 at the first delivery).
   package var deliveryCount: UInt32 = 0
@@ -30,6 +32,8 @@ package struct MessageMetadata: Sendable {
   package var redeliveries: UInt32 = 0
   /// `x-herald-class` of an isolated job: the class that it came from.
   package var jobClass: JobClass?
+  /// `x-herald-waits`: how often an activity's job has waited for its start.
+  package var startWaits: UInt32 = 0
   /// `x-herald-replay`: an operator replayed a dead letter: what has its end is sent again.
   package var isReplay = false
 
@@ -37,8 +41,8 @@ package struct MessageMetadata: Sendable {
 
   /// Removes impossible times (before 1970 or after now, Unix milliseconds). Anybody can write headers and properties.
   package mutating func boundTimes(now: Int64) {
-    if let time = enqueuedAt { enqueuedAt = time > 0 ? min(time, now) : nil }
     if let time = firstSeen { firstSeen = time > 0 ? min(time, now) : now }
+    if let time = enqueuedAt { enqueuedAt = time > 0 ? min(time, firstSeen ?? now) : nil }
   }
 
   /// Clears everything but the buffer's capacity.
@@ -49,6 +53,7 @@ package struct MessageMetadata: Sendable {
     replyTo = .empty
     traceparent = .empty
     tracestate = .empty
+    timestamp = nil
     enqueuedAt = nil
     deliveryCount = 0
     attempts = 0
@@ -59,6 +64,7 @@ package struct MessageMetadata: Sendable {
     carriedDeliveries = 0
     redeliveries = 0
     jobClass = nil
+    startWaits = 0
     isReplay = false
   }
 }

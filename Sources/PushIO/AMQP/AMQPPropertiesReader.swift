@@ -24,7 +24,10 @@ enum AMQPPropertiesReader {
         metadata.messageID = copy(range, header, into: &metadata)
       case .timestamp(let seconds):
         // Times far beyond any calendar count as none.
-        if seconds < 1 << 40 { metadata.enqueuedAt = Int64(seconds) * 1000 }
+        if seconds < 1 << 40 {
+          metadata.timestamp = Int64(seconds)
+          metadata.enqueuedAt = Int64(seconds) * 1000
+        }
       case .other:
         break
       }
@@ -134,6 +137,8 @@ enum AMQPPropertiesReader {
         metadata.carriedDeliveries = count(number)
       } else if name.equals("x-herald-redeliveries") {
         metadata.redeliveries = count(number)
+      } else if name.equals("x-herald-waits") {
+        metadata.startWaits = count(number)
       }
     case .flag(let flag):
       if name.equals("x-herald-ambiguous") {

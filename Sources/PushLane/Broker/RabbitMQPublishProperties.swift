@@ -63,6 +63,7 @@ package struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-first-seen", firstSeen)
     if let cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor.text) }
     if deliveries > 0 { properties.addHeader("x-herald-deliveries", Int64(deliveries)) }
+    if metadata.startWaits > 0 { properties.addHeader("x-herald-waits", Int64(metadata.startWaits)) }
     addClass(jobClass)
   }
 
@@ -120,6 +121,6 @@ package struct RabbitMQPublishProperties {
     if !metadata.messageID.isEmpty {
       properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
     }
-    if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+    if let timestamp = metadata.timestamp { properties.setTimestamp(unixMilliseconds: timestamp * 1000) }
   }
 }

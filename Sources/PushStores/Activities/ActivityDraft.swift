@@ -14,7 +14,12 @@ struct ActivityDraft {
   var needsTexts = false
   /// Empty: none.
   var contentState: [UInt8] = []
+  /// As it is kept: an end has no content state of others.
   var body: [UInt8] = []
+  /// As it is sent.
+  var newest: [UInt8] {
+    activity?.content?.shownPlace == nil ? body : ActivityJobWriter.end(body, showing: contentState)
+  }
   var leaveBody: [UInt8] = []
 
   /// The fingerprints of the devices, in the order of `ordinals`; empty: not known. A member of another device is none.

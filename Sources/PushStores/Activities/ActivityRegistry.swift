@@ -59,30 +59,38 @@ package final class ActivityRegistry {
   /// The result of a job's revision, and the job to send.
   package struct Revised: Sendable {
     package var answer: ActivityState.Revised
-    /// The body from `edit`; empty: superseded.
+    /// The body from `edit`; empty: nothing is sent, or not yet.
     package var body: [UInt8]
   }
 
   /// A job updates or ends the activity for all members.
   /// - Parameters:
   ///   - payload: the job's payload.
+  ///   - mayWait: for its start, if the activity is not known.
   ///   - edit: makes the job to send, from its revision and the newest content state before it (empty: none).
   package func revise(
-    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, job: UInt64,
-    edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8], then: @escaping Then<Revised>
+    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, order: ActivityOrder = .arrival, job: UInt64,
+    mayWait: Bool = false, edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8],
+    then: @escaping Then<Revised>
   ) {
+    let showsLast = payload.event == .end && payload.contentState == nil
     change(id, [], scope, hasTexts: true, then) { draft, now in
       let before = draft.activity?.content
       do throws(ActivityRefusal) {
         let answer = try ActivityState.revise(
-          &draft.activity, isEnd: payload.event == .end, job: job, jobs: &draft.jobs, now: now)
+          &draft.activity, isEnd: payload.event == .end, showsLast: showsLast, order: order, job: job,
+          jobs: &draft.jobs, mayWait: mayWait, now: now)
         if let content = draft.activity?.content, content.revision != before?.revision {
           do throws(JobError) {
             draft.body = try edit(content.revision, draft.contentState)
+            // Until its pushes begin, it may show a newer one.
+            if showsLast { draft.body = try edit(content.revision, []) }
           } catch {
             return .failure(.invalid(error))
           }
           if let contentState = payload.contentState { draft.contentState = contentState }
+        } else if draft.activity?.content?.shownPlace != before?.shownPlace, let contentState = payload.contentState {
+          draft.contentState = contentState
         }
         return .success(ActivityRegistry.revised(answer, draft))
       } catch {
@@ -100,8 +108,10 @@ package final class ActivityRegistry {
   }
 
   private static func revised(_ answer: ActivityState.Revised, _ draft: ActivityDraft) -> Revised {
-    if case .superseded = answer { return Revised(answer: answer, body: []) }
-    return Revised(answer: answer, body: draft.body)
+    switch answer {
+    case .begun, .waits: Revised(answer: answer, body: draft.newest)
+    case .superseded, .early: Revised(answer: answer, body: [])
+    }
   }
 
   /// A job ends the activity for some devices.
@@ -111,19 +121,21 @@ package final class ActivityRegistry {
   ///     fingerprint is another device.
   ///   - edit: as in `revise`; and the job to keep for late tokens, which names no device.
   package func leave(
-    _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], devices: [UInt32] = [], job: UInt64,
+    _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], devices: [UInt32] = [],
+    order: ActivityOrder = .arrival, job: UInt64, mayWait: Bool = false,
     edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]),
-    then: @escaping Then<(revision: ActivityRevision, body: [UInt8])>
+    then: @escaping Then<Revised>
   ) {
     change(id, ordinals, scope, devices: devices, hasTexts: true, then) { draft, now in
       let before = draft.activity?.leave
       do throws(ActivityRefusal) {
-        let revision = try ActivityState.leave(
-          &draft.activity, &draft.members, job: job, jobs: &draft.jobs, now: now)
+        let answer = try ActivityState.leave(
+          &draft.activity, &draft.members, order: order, job: job, jobs: &draft.jobs, mayWait: mayWait, now: now)
+        guard case .begun(let revision) = answer else { return .success(Revised(answer: answer, body: [])) }
         do throws(JobError) {
           let (body, late) = try edit(revision, draft.contentState)
           if revision != before { draft.leaveBody = late }
-          return .success((revision, body))
+          return .success(Revised(answer: answer, body: body))
         } catch {
           return .failure(.invalid(error))
         }
@@ -151,7 +163,7 @@ package final class ActivityRegistry {
       let answer = ActivityState.register(&draft.activity, &draft.members[0], token: token, at: at, now: now)
       guard case .late(_, let isLeave) = answer else { return .success(Registered(answer: answer, body: [])) }
       draft.needsTexts = true
-      return .success(Registered(answer: answer, body: isLeave ? draft.leaveBody : draft.body))
+      return .success(Registered(answer: answer, body: isLeave ? draft.leaveBody : draft.newest))
     }
   }
 
@@ -243,7 +255,7 @@ package final class ActivityRegistry {
   package func newest(
     _ id: ActivityID, in scope: AppScope, then: @escaping Then<(activity: ActivityState, body: [UInt8])?>
   ) {
-    change(id, [], scope, hasTexts: true, then) { draft, _ in .success(draft.activity.map { ($0, draft.body) }) }
+    change(id, [], scope, hasTexts: true, then) { draft, _ in .success(draft.activity.map { ($0, draft.newest) }) }
   }
 
   /// Removes forgotten devices from an activity.

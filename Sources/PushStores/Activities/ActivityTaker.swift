@@ -10,7 +10,9 @@ package final class ActivityTaker {
     case publish([UInt8])
     /// Call `begin` after this delay.
     case waits(number: UInt32, milliseconds: Int64)
-    /// A newer job came first: this one ends `throttled`. `number`: its revision.
+    /// The activity is not known. Its start may be under way: take the job again.
+    case early
+    /// A newer job came first: this one ends `throttled`. `number`: its revision; 0: it has none.
     case superseded(number: UInt32)
     /// The job is invalid.
     case refused(JobError)
@@ -20,6 +22,15 @@ package final class ActivityTaker {
 
   private let activities: ActivityRegistry
   private let settings: ActivitySettings
+  /// Activities with a job in progress, and what waits for that. All jobs of one change the same value: taken at once, each but one would
+  /// read and decide again, in every round.
+  private var turns: [Activity: [() -> Void]] = [:]
+
+  private struct Activity: Hashable {
+    let id: ActivityID
+    let scope: AppScope
+  }
+
   /// Called for each job that is valid, and perhaps not what its producer wants.
   package var onWarning: (ActivityWarning, AppScope) -> Void = { _, _ in }
 
@@ -30,11 +41,14 @@ package final class ActivityTaker {
 
   /// - Parameters:
   ///   - body: of the job, which is parsed and names an activity.
+  ///   - timestamp: of its message, Unix seconds.
   ///   - leaving: ordinals of the devices that it ends for, where it names some, and their fingerprints.
   ///   - way: of its updates, where it is the activity's first start. Take it again once that is decided; the body is of use only then.
+  ///   - mayWait: for its start, if the activity is not known.
   package func take(
-    _ job: consuming PushJob, in scope: AppScope, leaving: (ordinals: [UInt32], devices: [UInt32]),
-    way: ActivityState.UpdateWay = .tokens, then: @escaping (Taken) -> Void
+    _ job: consuming PushJob, in scope: AppScope, timestamp: Int64? = nil,
+    leaving: (ordinals: [UInt32], devices: [UInt32]), way: ActivityState.UpdateWay = .tokens, mayWait: Bool = false,
+    then answer: @escaping (Taken) -> Void
   ) {
     let bytes = job.bytes
     let word = ActivityJobs.word(of: bytes.span.extracting(job.id.range))
@@ -45,15 +59,50 @@ package final class ActivityTaker {
     do throws(JobError) {
       payload = try ActivityPayload(Array(bytes[job.payload.range]))
     } catch {
-      return then(.refused(error))
+      return answer(.refused(error))
     }
     if way.isDecided, payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil {
       onWarning(.noStaleDate, scope)
     }
     if way.isDecided, payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
     let kind = job.targetKind
+    let order = ActivityOrder(sequence: job.sequence, timestamp: timestamp)
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
+    inTurn(Activity(id: id, scope: scope), then: answer) { [self] then in
+      take(payload, kind, order, word, draft, id, scope, leaving, way, mayWait, field, then)
+    }
+  }
+
+  /// Work on one activity is done one after the other, in order of arrival.
+  private func inTurn(
+    _ activity: Activity, then: @escaping (Taken) -> Void, _ work: @escaping (@escaping (Taken) -> Void) -> Void
+  ) {
+    let turn = { [self] in
+      work { [self] taken in
+        then(taken)
+        guard var waiting = turns[activity], !waiting.isEmpty else {
+          turns[activity] = nil
+          return
+        }
+        let next = waiting.removeFirst()
+        turns[activity] = waiting
+        next()
+      }
+    }
+    guard turns[activity] == nil else {
+      turns[activity]?.append(turn)
+      return
+    }
+    turns[activity] = []
+    turn()
+  }
+
+  private func take(
+    _ payload: ActivityPayload, _ kind: PushJob.TargetKind, _ order: ActivityOrder, _ word: UInt64, _ draft: Draft,
+    _ id: ActivityID, _ scope: AppScope, _ leaving: [UInt32], _ way: ActivityState.UpdateWay, _ mayWait: Bool,
+    _ field: String, _ then: @escaping (Taken) -> Void
+  ) {
     switch (payload.event, kind) {
     case (.start, _): start(id, scope, payload, way, word, draft, field, then)
     case (.end, .devices):
@@ -64,18 +113,18 @@ package final class ActivityTaker {
         )
       }
       activities.leave(
-        id, in: scope, ordinals: leaving.ordinals, devices: leaving.devices, job: word, edit: edit
-      ) { result in
-        switch result {
-        case .success(let (_, body)): then(.publish(body))
-        case .failure(let failure): then(ActivityTaker.taken(failure, field))
-        }
+        id, in: scope, ordinals: leaving.ordinals, devices: leaving.devices, order: order, job: word, mayWait: mayWait,
+        edit: edit
+      ) {
+        then(ActivityTaker.taken($0, field))
       }
     case (.update, _), (.end, _):
       let edit = { (revision: ActivityRevision, last: [UInt8]) throws(JobError) in
         try draft.body(revision, last: last, isLeave: false)
       }
-      activities.revise(id, in: scope, payload: payload, job: word, edit: edit) { then(ActivityTaker.taken($0, field)) }
+      activities.revise(id, in: scope, payload: payload, order: order, job: word, mayWait: mayWait, edit: edit) {
+        then(ActivityTaker.taken($0, field))
+      }
     }
   }
 
@@ -110,7 +159,9 @@ package final class ActivityTaker {
 
   /// Call when the timestamp of a waiting revision is due.
   package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping (Taken) -> Void) {
-    activities.begin(id, in: scope, number: number) { then(ActivityTaker.taken($0, "to.activity")) }
+    inTurn(Activity(id: id, scope: scope), then: then) { [activities] then in
+      activities.begin(id, in: scope, number: number) { then(ActivityTaker.taken($0, "to.activity")) }
+    }
   }
 
   private static func taken(
@@ -123,6 +174,7 @@ package final class ActivityTaker {
       case .begun: return .publish(revised.body)
       case .waits(let revision, let milliseconds): return .waits(number: revision.number, milliseconds: milliseconds)
       case .superseded(let number, _): return .superseded(number: number)
+      case .early: return .early
       }
     }
   }

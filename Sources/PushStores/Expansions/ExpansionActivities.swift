@@ -85,7 +85,10 @@ extension ExpansionRunner {
   ) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-    taker.take(job, in: step.scope, leaving: leaving, way: way) { [self] result in
+    let isWaiting = delivery.metadata.startWaits < settings.startWaitsMaximum
+    taker.take(
+      job, in: step.scope, timestamp: delivery.metadata.timestamp, leaving: leaving, way: way, mayWait: isWaiting
+    ) { [self] result in
       if case .publish = result, let announced {
         if !delivery.isGone { announced() }
       } else {
@@ -98,6 +101,7 @@ extension ExpansionRunner {
     guard !delivery.isGone else { return }
     switch taken {
     case .publish(let body):
+      supersedeHeld(step)
       delivery.publish([Publish(target: .step(step.cursor), body: body, metadata: delivery.metadata)]) { [self] in
         delivery.finish()
         end(step.id)
@@ -107,15 +111,59 @@ extension ExpansionRunner {
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
         return end(step.id)
       }
-      schedule(afterMilliseconds: milliseconds) { [self] in
-        taker.begin(id, in: step.scope, number: number) { [self] in self.taken($0, delivery, step) }
-      }
+      hold(delivery, step, of: id, number: number, milliseconds: milliseconds)
+    case .early: waitForStart(delivery, step)
     case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
     case .refused(let error): withdraw(.invalid(error.detail), delivery, step)
     case .failed(let text):
       waitForRedis(delivery, text)
       end(step.id)
     }
+  }
+
+  struct ActivityKey: Hashable {
+    let scope: AppScope
+    let activity: ActivityID
+  }
+
+  /// An update that waits for its timestamp with its message held here.
+  struct Held {
+    let delivery: ExpansionDelivery
+    let step: Step
+    let number: UInt32
+  }
+
+  /// Its activity sends it when its timestamp is due, unless a newer one comes here before: then its message is not held any longer, since
+  /// many of them would leave no room for others.
+  private func hold(
+    _ delivery: ExpansionDelivery, _ step: Step, of id: ActivityID, number: UInt32, milliseconds: Int64
+  ) {
+    supersedeHeld(step)
+    held[ActivityKey(scope: step.scope, activity: id)] = Held(delivery: delivery, step: step, number: number)
+    schedule(afterMilliseconds: milliseconds) { [self] in
+      let key = ActivityKey(scope: step.scope, activity: id)
+      guard held[key]?.delivery === delivery else { return }
+      held[key] = nil
+      taker.begin(id, in: step.scope, number: number) { [self] in taken($0, delivery, step) }
+    }
+  }
+
+  /// A newer job of the step's activity came.
+  private func supersedeHeld(_ step: Step) {
+    guard let id = step.membersOf, let old = held.removeValue(forKey: ActivityKey(scope: step.scope, activity: id))
+    else { return }
+    taken(.superseded(number: old.number), old.delivery, old.step)
+  }
+
+  /// Its start may have been published before it, and be on another lane.
+  private func waitForStart(_ delivery: ExpansionDelivery, _ step: Step) {
+    counters.waitsForStart += 1
+    var metadata = delivery.metadata
+    metadata.startWaits &+= 1
+    let copy = Publish(
+      target: .retry(seconds: Topology.expansionDelaysSeconds[0]), body: delivery.body, metadata: metadata)
+    delivery.publish([copy]) { delivery.finish() }
+    end(step.id)
   }
 
   /// A redelivered job may already have a step in the queue, although it would be refused now. That step wins, unless

@@ -6,11 +6,6 @@ import PushLane
 /// An activity for many devices takes a broadcast channel before it is started: then each update is one broadcast, beside the tokens of those
 /// that have no channels.
 extension ExpansionRunner {
-  struct ChannelWait: Hashable {
-    let scope: AppScope
-    let activity: ActivityID
-  }
-
   /// A start waits so long for its channel, and then goes on with tokens alone.
   private static let channelMilliseconds: Int64 = 10_000
   /// For so long it looks again and again, since most channels are there soon; then it waits in a queue.
@@ -131,7 +126,7 @@ extension ExpansionRunner {
     channels.call(["EVAL", ChannelScript.begin, "2", keys.names, keys.used, name.text], key: keys.names) {
       [self] result in
       guard !delivery.isGone else { return }
-      let wait = ChannelWait(scope: step.scope, activity: id)
+      let wait = ActivityKey(scope: step.scope, activity: id)
       let now = loop.now.monotonic
       if case .success(let reply) = result, let channel = reply.text.flatMap(ChannelID.init(text:)) {
         channelWaits[wait] = nil

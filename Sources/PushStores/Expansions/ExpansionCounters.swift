@@ -9,9 +9,10 @@ package struct ExpansionCounters: Sendable {
   package var settlements: UInt64 = 0
   /// Audiences whose outcome was published.
   package var completed: UInt64 = 0
-  /// How often a message waited: for earlier pages, paused, or because Redis did not answer.
+  /// How often a message waited: for earlier pages, paused, for its activity's start, or because Redis did not answer.
   package var waitsForPages: UInt64 = 0
   package var waitsPaused: UInt64 = 0
+  package var waitsForStart: UInt64 = 0
   package var waitsForRedis: UInt64 = 0
   /// Jobs of activities whose state never becomes stale.
   package var endlessStates: UInt64 = 0

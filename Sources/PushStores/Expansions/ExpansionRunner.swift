@@ -33,7 +33,9 @@ final class ExpansionRunner {
   private var timers: [UInt64: () -> Void] = [:]
   private var timerCount: UInt64 = 0
   /// Activities that wait for a channel, since when.
-  var channelWaits: [ChannelWait: Instant] = [:]
+  var channelWaits: [ActivityKey: Instant] = [:]
+  /// The newest update of each activity, while it waits for its timestamp.
+  var held: [ActivityKey: Held] = [:]
   /// Jobs whose next step has too many open pages before it, since when.
   var fullSince: [String: (step: UInt32, since: Instant)] = [:]
   /// When each app was last warned about jobs of its activities.
@@ -71,6 +73,7 @@ final class ExpansionRunner {
   func forgetDeliveries() {
     busy = [:]
     publishingOutcomes = [:]
+    held = [:]
     timers = [:]
   }
 

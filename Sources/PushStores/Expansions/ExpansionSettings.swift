@@ -27,6 +27,8 @@ package struct ExpansionSettings: Sendable {
   package var countedDevices = 1_000_000
   /// From this number of open pages on the next step waits for a second: more pages than are sent in that time.
   package var openPagesMaximum = 200
+  /// An update that comes before its activity's start waits so often for it, a second each time. It is counted, so that no clock matters.
+  package var startWaitsMaximum: UInt32 = 28
   package var drainTimeoutMilliseconds: Int64 = 25_000
   package var activities = ActivitySettings()
 

@@ -24,6 +24,7 @@ enum ExpansionMetrics {
     out.family("herald_expansions_waits_total", .counter, "Messages put into a retry queue, by what they wait for.")
     out.sample(["for": "pages"], counters.waitsForPages)
     out.sample(["for": "resume"], counters.waitsPaused)
+    out.sample(["for": "start"], counters.waitsForStart)
     out.sample(["for": "redis"], counters.waitsForRedis)
     out.family(
       "herald_activities_without_stale_date_total", .counter,

@@ -1,0 +1,44 @@
+/// Where a job stands among the updates and ends of its activity, as exactly as its producer said it. The newest one decides what devices
+/// show, whichever comes first; where two are as new as each other, the one that comes last.
+///
+/// All jobs are on one scale, Unix microseconds, because the order would not be one otherwise: with a rule for each pair of kinds, three
+/// jobs could each be older than the next. A `sequence` is a point on it. An AMQP timestamp says only in which second the job was
+/// published: it is older than what is later than that second, and newer than what is before it. A job with neither is as new as its arrival.
+package struct ActivityOrder: Hashable, Sendable {
+  private let earliest: Int64
+  private let latest: Int64
+
+  /// Far beyond any calendar.
+  private static let timestampMaximum: Int64 = 1 << 40
+
+  /// As new as its arrival.
+  package static let arrival = ActivityOrder(earliest: 0, latest: .max)
+
+  private init(earliest: Int64, latest: Int64) {
+    self.earliest = earliest
+    self.latest = latest
+  }
+
+  /// - Parameters:
+  ///   - sequence: of the job.
+  ///   - timestamp: of its message, Unix seconds.
+  package init(sequence: Int64?, timestamp: Int64?) {
+    if let sequence {
+      self.init(earliest: sequence, latest: sequence)
+    } else if let timestamp, timestamp > 0 {
+      let start = min(timestamp, ActivityOrder.timestampMaximum) * 1_000_000
+      self.init(earliest: start, latest: start + 999_999)
+    } else {
+      self = .arrival
+    }
+  }
+
+  /// It has a number of its own: others have come too late only if theirs is smaller.
+  var isNumbered: Bool { earliest == latest }
+
+  /// Whether it is surely older than the job that has this place.
+  func isOlder(than place: Int64) -> Bool { latest < place }
+
+  /// Its place once it is the newest job, after the one that was.
+  func place(after newest: Int64) -> Int64 { max(earliest, newest) }
+}
