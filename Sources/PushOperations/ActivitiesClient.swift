@@ -96,6 +96,9 @@ package final class ActivitiesClient {
       "version": 1, "id": job, "app": scope.app, "environment": scope.environment.name, "push_type": "liveactivity",
       "payload": ["aps": aps],
     ]
+    // Newer than all that is shown, whatever the clocks of those are that numbered it.
+    let sequence = max(now * 1_000, (activity.content?.place ?? 0) &+ 1)
+    body["sequence"] = min(sequence, Limits.sequenceMaximum)
     if devices.isEmpty {
       body["to"] = ["activity": id.text]
     } else {

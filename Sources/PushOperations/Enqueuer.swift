@@ -19,7 +19,7 @@ package struct Enqueuer {
     access = try BrokerAdmin(configuration)
   }
 
-  /// Publishes every line of `input`. The topology is declared first, so that jobs are kept until the first worker starts.
+  /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did. The topology is declared first, so that jobs are kept until the first worker starts.
   package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
     let admin = try access.connect("enqueue")
     defer { admin.close() }
@@ -27,14 +27,19 @@ package struct Enqueuer {
     let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
     let properties = AMQPProperties()
     var read = 0
+    var clock = SequenceClock()
     let lines = LineReader(input, lineLimit: .max) {}
     while true {
       let (batch, isAtEnd) = lines.take(orWaitMilliseconds: 200)
       for line in batch {
         guard case .bytes(let body) = line else { continue }
         properties.reset()
-        properties.setTimestamp(unixMilliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
-        try admin.publish(to: exchange, routingKey: jobClass.name, properties: properties, body: body)
+        let now = Int64(Date.now.timeIntervalSince1970 * 1_000_000)
+        properties.setTimestamp(unixMilliseconds: now / 1_000)
+        let isNumbered = !JobSequence.isMissing(in: body)
+        try admin.publish(
+          to: exchange, routingKey: jobClass.name, properties: properties,
+          body: isNumbered ? body : JobSequence.adding(clock.take(now: now), to: body))
         read += 1
       }
       if isAtEnd && batch.isEmpty { break }

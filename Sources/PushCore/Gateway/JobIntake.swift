@@ -3,6 +3,8 @@ package struct TakenJob: Hashable, Sendable {
   package var body: [UInt8]
   package var id: String
   package var scope: AppScope
+  /// Its order matters, and its producer has not numbered it.
+  package var needsSequence: Bool
 }
 
 /// Checks jobs with the worker's parser before they are published. Adds a missing id, and a missing app and environment from the API key or
@@ -64,7 +66,8 @@ package struct JobIntake: ~Copyable {
     try check(body)
     try checkAuthority(sender)
     guard let id else { throw Problem(Problem.Fault(pointer: "/id", rule: "must be a string")) }
-    return TakenJob(body: body, id: id, scope: scope)
+    let needsSequence = job.sequence == nil && (!job.activity.isEmpty || !job.collapseID.isEmpty)
+    return TakenJob(body: body, id: id, scope: scope, needsSequence: needsSequence)
   }
 
   private func scope(_ members: JSONMembers, _ sender: Sender) throws(Problem) -> AppScope {

@@ -34,7 +34,9 @@ enum JobRoutes {
       try call.services.take(bytes, from: sender, isLarge: isLarge) { newID(call, key, 0) }
     }
     try await call.services.publish(
-      GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, call.trace), job.body), of: call.key)
+      GatewayMessage(
+        .job(jobClass, id: job.id, scope: job.scope, call.trace), job.body, needsSequence: job.needsSequence),
+      of: call.key)
     return GatewayReply(
       202, Array("{\"id\":\(GatewayReply.quoted(job.id))}".utf8), location: location(job.id))
   }
@@ -65,7 +67,9 @@ enum JobRoutes {
       }
       do throws(Problem) {
         let job = try call.services.take(line, from: sender, isLarge: isLarge) { newID(call, key, index) }
-        taken.messages.append(GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, trace), job.body))
+        taken.messages.append(
+          GatewayMessage(
+            .job(jobClass, id: job.id, scope: job.scope, trace), job.body, needsSequence: job.needsSequence))
         taken.lines.append(.success(job.id))
       } catch {
         taken.lines.append(.failure(error))

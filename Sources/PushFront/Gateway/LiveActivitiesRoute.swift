@@ -128,7 +128,8 @@ struct LiveActivitiesRoute {
     return plan.publications.map { publication in
       switch publication {
       case .job(let id, let jobClass, let body):
-        GatewayMessage(.job(jobClass, id: id, scope: plan.scope, trace), body)
+        // Each is an activity's.
+        GatewayMessage(.job(jobClass, id: id, scope: plan.scope, trace), body, needsSequence: true)
       case .registration(let body): GatewayMessage(.registration, body)
       }
     }

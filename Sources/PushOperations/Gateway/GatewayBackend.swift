@@ -95,7 +95,7 @@ package final class GatewayBackend: Sendable {
     await withCheckedContinuation { continuation in
       post(isTurn: messages.count > 1) { backend in
         guard let backend else { return continuation.resume(returning: messages.map { _ in .disconnected }) }
-        backend.publisher.publish(messages, of: key.id) { continuation.resume(returning: $0) }
+        backend.publish(messages, of: key.id) { continuation.resume(returning: $0) }
       }
     }
   }

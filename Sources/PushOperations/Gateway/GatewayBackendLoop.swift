@@ -13,6 +13,7 @@ package final class GatewayBackendLoop {
   let publisher: GatewayPublisher
   let outcomes: OutcomeFeed
   let keys: KeyReader
+  private let sequences: SequenceSource
   private let redis: RedisClient
   private let names: GatewayRedisKeys
   private let expansions: ExpansionStore
@@ -44,6 +45,7 @@ package final class GatewayBackendLoop {
     self.redis = redis
     publisher = GatewayPublisher(
       loop: loop, settings: settings, jobs: ConfirmedJobs(redis: redis, names: names), notice: notice)
+    sequences = SequenceSource(loop: loop, redis: redis, names: names)
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
       notice(.error, $0)
@@ -58,8 +60,8 @@ package final class GatewayBackendLoop {
   }
 
   var isRedisConnected: Bool { redis.isConnected }
-  /// No request waits for its confirms.
-  var isIdle: Bool { publisher.isIdle }
+  /// No request waits for its jobs' numbers or its confirms.
+  var isIdle: Bool { publisher.isIdle && sequences.openCount == 0 }
   /// The next turn goes on with what this one left for it.
   var hasWork: Bool { publisher.hasWork || outcomes.hasWork }
 
@@ -82,6 +84,22 @@ package final class GatewayBackendLoop {
   var isClosed: Bool { publisher.isClosed && outcomes.isClosed }
 
   // MARK: - Jobs
+
+  /// Publishes messages for a key, numbered in their order where that matters.
+  /// - Parameter owner: the id of the key.
+  func publish(_ messages: [GatewayMessage], of owner: String, then: @escaping ([PublishResult]) -> Void) {
+    let count = messages.count(where: \.needsSequence)
+    guard count > 0 else { return publisher.publish(messages, of: owner, then: then) }
+    sequences.take(count) { [publisher] first in
+      var messages = messages
+      var number = first
+      for index in messages.indices where messages[index].needsSequence {
+        messages[index].setSequence(number)
+        number += 1
+      }
+      publisher.publish(messages, of: owner, then: then)
+    }
+  }
 
   /// What the gateway knows about a job.
   package enum JobState: Sendable {

@@ -8,10 +8,17 @@ package struct GatewayMessage: Sendable {
   }
 
   package let kind: Kind
-  package let body: [UInt8]
+  package private(set) var body: [UInt8]
+  /// Of a job whose order matters: its producer has not numbered it.
+  package let needsSequence: Bool
 
-  package init(_ kind: Kind, _ body: [UInt8]) {
+  package init(_ kind: Kind, _ body: [UInt8], needsSequence: Bool = false) {
     self.kind = kind
     self.body = body
+    self.needsSequence = needsSequence
+  }
+
+  mutating func setSequence(_ number: Int64) {
+    body = JobSequence.adding(number, to: body)
   }
 }

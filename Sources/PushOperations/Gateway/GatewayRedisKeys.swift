@@ -17,6 +17,9 @@ struct GatewayRedisKeys: Sendable {
   /// A hash: id of an API key → time of its last use, Unix milliseconds.
   var used: String { "\(prefix){gateway}:used" }
 
+  /// The last `sequence` that a gateway took for a job.
+  var sequence: String { "\(prefix){gateway}:sequence" }
+
   /// The answer to a request with this idempotency key, or a mark that the request is in progress.
   func idempotency(_ key: APIKey, _ route: String, _ idempotency: IdempotencyKey) -> String {
     "\(prefix)gateway:idempotency:\(key.id):\(route):\(idempotency.text)"

@@ -100,8 +100,8 @@ package final class ActivityTaker {
 
   private func take(
     _ payload: ActivityPayload, _ kind: PushJob.TargetKind, _ order: ActivityOrder, _ word: UInt64, _ draft: Draft,
-    _ id: ActivityID, _ scope: AppScope, _ leaving: [UInt32], _ way: ActivityState.UpdateWay, _ mayWait: Bool,
-    _ field: String, _ then: @escaping (Taken) -> Void
+    _ id: ActivityID, _ scope: AppScope, _ leaving: (ordinals: [UInt32], devices: [UInt32]),
+    _ way: ActivityState.UpdateWay, _ mayWait: Bool, _ field: String, _ then: @escaping (Taken) -> Void
   ) {
     switch (payload.event, kind) {
     case (.start, _): start(id, scope, payload, way, word, draft, field, then)
