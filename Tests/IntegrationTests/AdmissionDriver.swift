@@ -108,7 +108,8 @@ extension AdmissionDriver<RedisAdmissionStore> {
 /// A job with these fields and nothing else.
 func makeJob(
   token: String, topic: String = "com.example.app", environment: APNsEnvironment = .production,
-  registeredAt: Int64? = nil, kind: PushJob.TargetKind = .token, type: PushType = .alert, collapseID: String = ""
+  registeredAt: Int64? = nil, kind: PushJob.TargetKind = .token, type: PushType = .alert, collapseID: String = "",
+  sequence: Int64? = nil
 ) -> PushJob {
   var job = PushJob()
   job.bytes = Array((topic + token + collapseID).utf8)
@@ -120,6 +121,7 @@ func makeJob(
   job.targetKind = kind
   job.environment = environment
   job.tokenRegisteredAt = registeredAt
+  job.sequence = sequence
   return job
 }
 

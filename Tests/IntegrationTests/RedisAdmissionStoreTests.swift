@@ -334,6 +334,45 @@ struct RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
+  /// Whichever comes first, also where no rate delays it.
+  @Test(arguments: Kind.allCases, [RateLimit(burst: 100, perSecond: 100), RateLimit(burst: 1, perSecond: 0.01), nil])
+  func theLargerSequenceOfACollapseIDIsNewer(kind: Kind, limit: RateLimit?) throws {
+    struct Scenario: AdmissionScenario {
+      let isSlow: Bool
+
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        func job(_ sequence: Int64?, _ collapseID: String = "match-7", token: String = "score") -> PushJob {
+          makeJob(token: token, collapseID: collapseID, sequence: sequence)
+        }
+        func admit(_ job: borrowing PushJob, _ id: UInt64) throws -> Answered {
+          try Answered(driver.admit(job, id: id))
+        }
+        let next = isSlow ? Answered.limited : .proceed
+        let fifth = driver.ask(job(5), id: 1)
+        #expect(try Answered(driver.answer(fifth)) == .proceed)
+        #expect(try admit(job(4), 2) == .superseded)
+        #expect(try admit(job(0), 3) == .superseded)
+        let again = driver.ask(job(5), id: 1, firstSeen: driver.now.unixMilliseconds, earlier: driver.claim(of: fifth))
+        #expect(try Answered(driver.answer(again)) == .proceed, "its own copy")
+        #expect(try admit(job(5), 4) == next, "as new as it")
+        #expect(try admit(job(1 << 53), 5) == next)
+        #expect(try admit(job((1 << 53) - 1), 6) == .superseded)
+        #expect(try admit(job(5), 7) == .superseded)
+        // Nothing else is in order.
+        #expect(try admit(job(nil), 8) == next)
+        #expect(try admit(job(3, "match-8"), 9) == next)
+        #expect(try admit(job(3, ""), 10) == next)
+        #expect(try admit(job(3, token: "other"), 11) == .proceed)
+        // A copy whose time is over is only looked up.
+        let over = driver.ask(job(2), id: 12, isOver: true)
+        #expect(try Answered(driver.answer(over)) == .proceed)
+        driver.remember(accepted, of: job(5), id: 1)
+        #expect(try admit(job(5), 1) == .duplicate(accepted), "its answer is told, whatever came since")
+      }
+    }
+    try run(kind, limits: RateLimits(limit), Scenario(isSlow: limit?.burst == 1))
+  }
+
   /// A producer that got no confirm publishes a job again: the copies count as one job, also while both wait for the device's rate.
   @Test(arguments: Kind.allCases) func aCopyOfAJobDoesNotTakeItsPlace(kind: Kind) throws {
     struct Scenario: AdmissionScenario {

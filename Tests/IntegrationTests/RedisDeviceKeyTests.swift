@@ -326,12 +326,15 @@ struct RedisDeviceKeyTests {
       let type: PushType
       let registeredAt: Int64?
       let collapseID: String
+      let sequence: Int64?
       let id: UInt64
       var memoryClaim: UInt32 = 0
       var redisClaim: UInt32 = 0
       /// Unix milliseconds.
       var admittedAt: Int64 = 0
-      var job: PushJob { makeJob(token: token, registeredAt: registeredAt, type: type, collapseID: collapseID) }
+      var job: PushJob {
+        makeJob(token: token, registeredAt: registeredAt, type: type, collapseID: collapseID, sequence: sequence)
+      }
     }
     /// Admitted and not answered yet.
     var underWay: [Asked] = []
@@ -341,7 +344,7 @@ struct RedisDeviceKeyTests {
       let collapseID = ["", "", "one", "two"][Int(random.next() % 4)]
       return Asked(
         token: "device-\(random.next() % 3)", type: type, registeredAt: registeredAt, collapseID: collapseID,
-        id: random.next() % 80)
+        sequence: random.next() % 2 == 0 ? nil : Int64(random.next() % 40), id: random.next() % 80)
     }
     let start = memory.now.unixMilliseconds - 2000
     for step in 0..<400 {

@@ -64,6 +64,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private var runs: UInt32 = 0
   /// The newest job of each collapse id of which a job was delayed.
   private var collapsed: AdmissionTable<CollapseKey, Newest>
+  /// The newest `sequence` of each collapse id of numbered jobs.
+  private var sequences: AdmissionTable<CollapseKey, Int64>
 
   package init(settings: Settings) {
     self.settings = settings
@@ -72,6 +74,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     dead = AdmissionTable(capacity: settings.entriesMaximum)
     rates = AdmissionTable(capacity: settings.entriesMaximum)
     collapsed = AdmissionTable(capacity: settings.entriesMaximum)
+    sequences = AdmissionTable(capacity: settings.entriesMaximum)
   }
 
   /// Neither an outcome nor a dead token is remembered.
@@ -145,6 +148,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     if let claim, claim.number == request.claim {
       run = claim.run
     } else if request.isRated {
+      if request.isOrdered, isOutOfOrder(request, now) { return .superseded }
       if isSuperseded(request, now) { return .superseded }
       let rateKey = RateKey(device: request.device, rule: request.rule.name)
       let nowMicroseconds = now.monotonicMilliseconds * 1000
@@ -188,6 +192,15 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     // A later copy of the same job does not count as newer.
     if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
     if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
+    return false
+  }
+
+  /// Whether a job with a larger sequence was admitted, or waits. If this one is the newest, it is recorded.
+  private mutating func isOutOfOrder(_ request: AdmissionRequest, _ now: Now) -> Bool {
+    let key = CollapseKey(device: request.device, collapse: request.collapse)
+    let now = now.monotonicMilliseconds
+    if let newest = sequences.value(for: key, nowMilliseconds: now), newest > request.sequence { return true }
+    sequences.set(request.sequence, for: key, endsAt: now + settings.collapseMilliseconds, nowMilliseconds: now)
     return false
   }
 

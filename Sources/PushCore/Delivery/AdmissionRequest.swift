@@ -8,6 +8,8 @@ package struct AdmissionRequest: Sendable {
   package var enqueuedAt: Int64 = 0
   /// A hash of the job's collapse id; 0 if it has none.
   package var collapse: UInt64 = 0
+  /// Of two jobs with one collapse id the larger is newer; -1: the job has none.
+  package var sequence: Int64 = -1
   /// A device has a rate; a broadcast channel has none.
   package var isRated: Bool
   package var rule: RateRule
@@ -46,7 +48,11 @@ package struct AdmissionRequest: Sendable {
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
     takeover = arrival.takeover
-    if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
+    if !job.collapseID.isEmpty {
+      collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
+      // Revisions order an activity's.
+      if job.activity.isEmpty, let number = job.sequence { sequence = number }
+    }
   }
 
   /// Identifies a (job, target) whose end is published.
@@ -59,6 +65,9 @@ package struct AdmissionRequest: Sendable {
     self.init(
       device: device, apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: true, rule: limits.rule(for: job))
   }
+
+  /// A newer job with its collapse id supersedes it.
+  package var isOrdered: Bool { sequence >= 0 && isRated && claim != 0 }
 
   /// Whether a claim is this request's own, or its previous attempt's.
   package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }

@@ -26,10 +26,13 @@ struct RedisAdmissionCall {
     names.append(contentsOf: format.name)
     var nameSpan = names.mutableSpan
     request.device.writeText(into: &nameSpan, at: name)
-    let comesAgain = request.isReturning || request.takeover != .none || request.earlierClaim != 0
+    let isOrdered = request.isOrdered
+    let comesAgain = isOrdered || request.isReturning || request.takeover != .none || request.earlierClaim != 0
     let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
     let ask = asks.count + RedisAdmissionFormat.askHead
-    asks.append(contentsOf: comesAgain ? format.askAgain : hasReceipt ? format.askWithReceipt : format.ask)
+    asks.append(
+      contentsOf: isOrdered
+        ? format.askInOrder : comesAgain ? format.askAgain : hasReceipt ? format.askWithReceipt : format.ask)
     let rule =
       request.claim == 0
       ? RedisAdmissionFormat.over
@@ -47,6 +50,7 @@ struct RedisAdmissionCall {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)
       span[ask + 41] = (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1
     }
+    if isOrdered { span.store(littleEndian: Double(request.sequence).bitPattern, at: ask + 42) }
     entries.append(entry)
   }
 
@@ -81,6 +85,8 @@ struct RedisAdmissionFormat {
   let askWithReceipt: [UInt8]
   /// For a copy that comes again.
   let askAgain: [UInt8]
+  /// For a numbered job with a collapse id, whether it comes again or not.
+  let askInOrder: [UInt8]
   let limits: RateLimits
   let settings: [UInt8]
 
@@ -88,7 +94,7 @@ struct RedisAdmissionFormat {
   static let unrated: UInt8 = 255
   /// Instead of a rule's number: the job's time is over.
   static let over: UInt8 = 254
-  /// Bytes of an argument before an ask: `$21`, `$37` or `$42`, and the end of the line.
+  /// Bytes of an argument before an ask: `$21`, `$37`, `$42` or `$50`, and the end of the line.
   static let askHead = 5
 
   init(digest: [UInt8], settings: RedisAdmissionStoreSettings) {
@@ -100,6 +106,7 @@ struct RedisAdmissionFormat {
     ask = Self.argument(count: 21)
     askWithReceipt = Self.argument(count: 37)
     askAgain = Self.argument(count: 42)
+    askInOrder = Self.argument(count: 50)
     limits = settings.limits
     var bytes: [UInt8] = []
     for seconds in [settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds] {

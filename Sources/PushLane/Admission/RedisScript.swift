@@ -40,7 +40,8 @@ package enum RedisScript {
   /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
-  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). Settings: lifetime of delayed jobs' keys
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). For a numbered job with a collapse id, all of
+  /// these, and its `sequence`: the newest one is in a separate key, `<prefix>{<device>}:s<hash of the collapse id>`, in decimal. Settings: lifetime of delayed jobs' keys
   /// (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate but APNs' refusals) and name (4 bytes) of
   /// each rule. Numbers are doubles unless stated otherwise.
   ///
@@ -204,6 +205,12 @@ package enum RedisScript {
     -- Charges the rate and leaves a claim, in the place of what the job had before. Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, is_own)
       local collapsed, received, newest, whose
+      if not is_own and #ask > 42 then
+        local numbered, sequence = device .. ':s' .. sub(ask, 22, 29), number_of('<d', ask, 43)
+        local known = tonumber(get(numbered))
+        if known and known > sequence then return redis.status_reply('superseded') end
+        pcall('SET', numbered, format('%.0f', sequence), 'EX', format('%.0f', delayed))
+      end
       if not is_own and #ask > 21 and byte(ask, 22) ~= 0 then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
         whose = ' ' .. hex(sub(ask, 2, 9))
