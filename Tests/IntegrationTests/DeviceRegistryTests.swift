@@ -173,6 +173,49 @@ struct DeviceRegistryTests {
     #expect(bench.registries.contains { $0.counters.conflicts > 0 })
   }
 
+  /// What an app does at its start, for 300 devices at two workers: each field is that of its newest registration.
+  @Test func partialRegistrationsAtTwoWorkers_loseNothing() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)
+    var random = SeededRandom(seed: 7)
+    var model = RegistryModel()
+    var all: [(registration: DeviceRegistration, at: Int64)] = []
+    for number in 0..<300 {
+      let at = 1_796_040_000_000 + Int64(number)
+      func add(_ after: Int64, _ change: (inout DeviceRegistration) -> Void) {
+        var registration = DeviceRegistration(device: "hwid-\(number)")
+        change(&registration)
+        model.register(registration, at: at + after)
+        all.append((registration, at + after))
+      }
+      add(0) {
+        $0.user = .set("user-\(number)")
+        $0.token = .set([1, UInt8(number / 256), UInt8(number % 256)])
+      }
+      add(1) { $0.tags = [.init(name: "plan", change: .set(.text("gold"))), .init(name: "trial", change: .remove)] }
+      add(2) { $0.startTokens = [.init(type: "*", token: [2, UInt8(number / 256), UInt8(number % 256)])] }
+      add(3) {
+        $0.tags = [.init(name: "starts", change: .increment(1))]
+        $0.fingerprint = UInt32(number)
+      }
+    }
+    all.shuffle(using: &random)
+    var left = all.count
+    var failures: [DeviceRegistryFailure] = []
+    for (index, dated) in all.enumerated() {
+      bench.registries[index % 2].register(dated.registration, at: dated.at, in: bench.scope) { result in
+        left -= 1
+        if case .failure(let failure) = result { failures.append(failure) }
+      }
+      if index % 100 == 99 { bench.turn() }
+    }
+    #expect(bench.turn { left == 0 } && failures.isEmpty)
+    #expect(bench.registries.contains { $0.counters.conflicts > 0 })
+    let records = try bench.dump().records.values
+    #expect(records.count { $0.token == nil } == 0, "devices without a token")
+    #expect(records.count { $0.tags.count != 2 } == 0, "devices without tags")
+    try bench.expect(model, "two workers")
+  }
+
   // MARK: - Sets of all sizes
 
   private func device(_ number: Int, plan: String?) -> DeviceRegistration {

@@ -23,7 +23,7 @@ import Testing
 
   @Test func newerWinsAndOlderIsIgnored() throws {
     let first = try record(registration { $0.user = .set("u") }, at: 100)
-    #expect(DeviceChange.registering(registration(), at: 99, now: .max, onto: first, fingerprint: 1) == .older)
+    #expect(try record(registration { $0.user = .set("v") }, at: 99, onto: first) == first)
     #expect(try record(registration(), at: 101, onto: first).user == "u")
     #expect(try record(registration { $0.user = .remove }, at: 100, onto: first).user == nil)
   }
@@ -46,8 +46,9 @@ import Testing
       registration {
         $0.tags = [.init(name: "plan", change: .remove), .init(name: "vip", change: .set(.flag(true)))]
       }, onto: first)
-    #expect(next.tags == [.init(name: "level", value: .number(7)), .init(name: "vip", value: .flag(true))])
-    #expect(try record(registration { $0.removesTags = true }, onto: next).tags.isEmpty)
+    #expect(
+      next.tags == [.init(name: "level", value: .number(7), at: 100), .init(name: "vip", value: .flag(true), at: 100)])
+    #expect(try record(registration { $0.removesTags = true }, at: 101, onto: next).tags.isEmpty)
     let many = registration { device in
       device.tags = (0..<99).map { .init(name: "t\($0)", change: .set(.flag(true))) }
     }
@@ -68,13 +69,15 @@ import Testing
     }
     var next: DeviceRecord?
     for increment in all + all + all.reversed() { next = try record(increment, at: 100, onto: next) }
-    #expect(next?.tags == [.init(name: "n", value: .number(6))])
+    #expect(next?.tags.map(\.value) == [.number(6)] && next?.tags[0].at == nil)
     let kept = try #require(next)
     let (bytes, words) = kept.encoded(DeviceWords())
     var table = DeviceWords()
     for (number, word) in words { table.learned(number, word) }
     #expect(try DeviceRecord.decoded(bytes, table).record == kept)
-    #expect(try record(registration(), at: 101, onto: kept).incrementFingerprints == [])
+    let dayLater = try record(registration(), at: 101 + 86_400_000, onto: kept)
+    #expect(dayLater.tags[0].increments.isEmpty && dayLater.times.increments == 100)
+    #expect(try record(all[0], at: 99, onto: dayLater).tags[0].value == .number(6))
     for number in 4...100 {
       let increment = registration {
         $0.tags = [.init(name: "n", change: .increment(1))]
@@ -82,7 +85,8 @@ import Testing
       }
       next = try record(increment, at: 100, onto: next)
     }
-    #expect(next?.incrementFingerprints.count == 32 && next?.incrementFingerprints.last == 100)
+    #expect(next?.tags[0].increments.count == 32 && next?.tags[0].increments.last?.fingerprint == 100)
+    #expect(next?.tags[0].value == .number(103))
   }
 
   @Test func theMessagesIDMakesTwoRegistrationsOfTheSameBytes() throws {
@@ -104,12 +108,12 @@ import Testing
     }
     var next = try record(increment, at: 100)
     next = try record(increment, at: 100, onto: next)
-    #expect(next.tags == [.init(name: "n", value: .number(2))])
+    #expect(next.tags.map(\.value) == [.number(2)])
     var other = increment
     other.fingerprint = 8
     next = try record(other, at: 100, onto: next)
     next = try record(other, at: 101, onto: next)
-    #expect(next.tags == [.init(name: "n", value: .number(6))])
+    #expect(next.tags.map(\.value) == [.number(6)])
     let text = try record(registration { $0.tags = [.init(name: "n", change: .set(.text("x")))] }, at: 102, onto: next)
     guard case .refused(let error) = DeviceChange.registering(other, at: 103, now: .max, onto: text, fingerprint: 1)
     else {
@@ -160,13 +164,16 @@ import Testing
   /// The clock of an app's server was ahead: what comes now counts all the same, and the device can be forgotten.
   @Test func aTimeThatIsYetToComeGivesWayToWhatComesNow() throws {
     let ahead = try record(registration { $0.token = .set([1]) }, at: 1_000)
-    func registering(_ at: Int64, now: Int64) -> DeviceChange.Outcome {
-      DeviceChange.registering(registration(), at: at, now: now, onto: ahead, fingerprint: 1)
+    func token(_ at: Int64, now: Int64) -> UInt8? {
+      let outcome = DeviceChange.registering(
+        registration { $0.token = .set([2]) }, at: at, now: now, onto: ahead, fingerprint: 1)
+      guard case .changed(let next, _) = outcome else { return nil }
+      #expect(next.at == next.token?.at)
+      return next.token?.bytes[0]
     }
-    #expect(registering(999, now: 1_000) == .older)
-    #expect(registering(998, now: 997) == .older, "both are yet to come")
-    guard case .changed(let next, nil) = registering(500, now: 500) else { throw TestFailure("it is deaf") }
-    #expect(next.at == 500)
+    #expect(token(999, now: 1_000) == 1)
+    #expect(token(998, now: 997) == 1, "both are yet to come")
+    #expect(token(500, now: 500) == 2, "it is deaf")
     #expect(DeviceChange.losing([1], at: 500, now: 1_000, from: ahead) == nil)
     #expect(DeviceChange.losing([1], at: 500, now: 500, from: ahead)?.token == nil)
     #expect(!DeviceChange.forgets(ahead, at: 500, now: 1_000) && DeviceChange.forgets(ahead, at: 500, now: 500))
@@ -233,14 +240,14 @@ import Testing
       switch DeviceChange.registering(
         registration, at: at, now: .max, onto: records[registration.device], holder: holder, fingerprint: 1)
       {
-      case .older, .refused: break
+      case .refused: break
       case .changed(let next, let loser):
         store(registration.device, next)
         if let loser { store(loser.id, loser) }
       }
     }
     #expect(records.count == model.devices.count && records.count > 3)
-    for (id, record) in records { #expect(record.modelDevice == model.devices[id], "\(id)") }
+    for (id, record) in records { #expect(record.modelState == model.devices[id]?.state, "\(id)") }
     let expected = Dictionary(uniqueKeysWithValues: model.sets.map { (DeviceSetName($0.key), $0.value) })
     #expect(sets == expected)
   }

@@ -8,17 +8,20 @@ import Testing
     var record = DeviceRecord(id: "6E1F0C52-8A0B-4B5E-9E4C-0C5A9F3B7D21", at: 1_796_000_000_000)
     record.fingerprint = 0x8765_4321
     record.user = "user-1234567"
+    record.times.user = record.at
+    record.times.locale = record.at
+    record.times.osVersion = record.at
+    record.times.timeZone = record.at
     record.token = .init(bytes: Array(0..<32), at: 1_796_000_000_000)
-    record.startTokens = [.init(type: "RideAttributes", token: .init(bytes: Array(0..<80), at: 1_795_999_000_000))]
+    record.startTokens = [.init(type: "RideAttributes", token: .init(bytes: Array(0..<80), at: record.at))]
     record.locale = "en-GB"
     record.osVersion = OSVersion(major: 18, minor: 1)
     record.timeZone = "Europe/Rome"
-    record.tags = [
-      .init(name: "city", value: .text("Rome")), .init(name: "credit", value: .number(-1.25)),
-      .init(name: "language", value: .text("it")), .init(name: "level", value: .number(7)),
-      .init(name: "plan", value: .text("gold")), .init(name: "since", value: .number(1_790_000_000)),
-      .init(name: "teams", value: .list(["a", "b"])), .init(name: "vip", value: .flag(true)),
+    let tags: [(String, TagValue)] = [
+      ("city", .text("Rome")), ("credit", .number(-1.25)), ("language", .text("it")), ("level", .number(7)),
+      ("plan", .text("gold")), ("since", .number(1_790_000_000)), ("teams", .list(["a", "b"])), ("vip", .flag(true)),
     ]
+    record.tags = tags.map { DeviceRecord.Tag(name: $0, value: $1, at: record.at) }
     return record
   }
 
@@ -70,7 +73,9 @@ import Testing
   /// Two words of one record with the same number: one of them stands in the record itself.
   @Test func wordsWithOneNumberAreBothKept() throws {
     var record = DeviceRecordTests.example
-    record.tags = [.init(name: "tag163405", value: .text("y")), .init(name: "tag55925", value: .text("x"))]
+    record.tags = [
+      .init(name: "tag163405", value: .text("y"), at: nil), .init(name: "tag55925", value: .text("x"), at: 5),
+    ]
     #expect(DeviceWords().number(of: "tag163405") == DeviceWords().number(of: "tag55925"))
     let (bytes, words) = record.encoded(DeviceWords())
     #expect(try DeviceRecord.decoded(bytes, table(words)).record == record)
@@ -82,12 +87,34 @@ import Testing
     #expect(bytes.prefix(5) == [2, 0x21, 0x43, 0x65, 0x87])
   }
 
-  @Test func recordOfVersionOne_hasNoFingerprint() throws {
-    var (bytes, words) = DeviceRecordTests.example.encoded(DeviceWords())
-    bytes.replaceSubrange(0..<5, with: [1])
-    var expected = DeviceRecordTests.example
-    expected.fingerprint = 0
-    #expect(try DeviceRecord.decoded(bytes, table(words)).record == expected)
+  /// It has a user, a token that is 1 ms older, a tag, and two increments.
+  @Test func recordOfVersionOne_hasNoFingerprintAndOneTime() throws {
+    let bytes: [UInt8] = [1, 0xC3, 6, 4, 0x64, 0x88, 0x27, 4, 0x75, 2, 9, 8, 2, 1, 1, 0x6E, 7 << 4 | 3]
+    let increments: [UInt8] = [1, 1, 0, 0, 0, 2, 0, 0, 0]
+    var expected = DeviceRecord(id: "d", at: 5_000)
+    expected.user = "u"
+    expected.times.user = 5_000
+    expected.token = .init(bytes: [9, 8], at: 4_999)
+    expected.tags = [.init(name: "n", value: .number(7), at: 5_000)]
+    expected.times.increments = 5_001
+    #expect(try DeviceRecord.decoded(bytes + increments, DeviceWords()).record == expected)
+  }
+
+  /// What partial registrations a second apart, removals and increments add.
+  @Test func timesOfFields_takeFewBytes() throws {
+    let (full, _) = DeviceRecordTests.example.encoded(DeviceWords())
+    var record = DeviceRecordTests.example
+    record.at += 1_000
+    record.startTokens[0].token.at = record.at
+    #expect(record.encoded(DeviceWords()).bytes.count - full.count <= 18)
+    record.tags[3].increments = [.init(at: record.at - 500, addend: 1, fingerprint: 9)]
+    record.removedTags = [.init(name: "trial", at: record.at - 700)]
+    record.removedStartTokens = [.init(name: "*", at: record.at)]
+    record.times.tagsRemoval = record.at - 60_000
+    record.times.increments = record.at - 3_600_000
+    let (bytes, words) = record.encoded(DeviceWords())
+    #expect(bytes.count - full.count <= 52)
+    #expect(try DeviceRecord.decoded(bytes, table(words)).record == record)
   }
 
   @Test func anotherVersionIsNotGuessedAt() {

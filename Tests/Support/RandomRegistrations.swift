@@ -6,9 +6,9 @@ package struct RandomRegistrations {
   package var deviceCount = 12
   package var userCount = 4
   package var tokenCount = 10
-  /// Times are so many milliseconds apart at most from `start`.
-  package var start: Int64 = 1_796_000_000_000
-  package var span: Int64 = 200_000_000
+  /// Times are so many milliseconds apart at most from `start`: on two days, and less than removals are remembered.
+  package var start: Int64 = 1_796_040_000_000
+  package var span: Int64 = 80_000_000
 
   package init(seed: UInt64) {
     random = SeededRandom(seed: seed)
@@ -62,7 +62,7 @@ package struct RandomRegistrations {
     case 0: .remove
     case 1: .increment(Double(below(5) - 2))
     case 2: .set(.flag(below(2) == 0))
-    case 3, 4: .set(.number([0, 7, -1.5, 1e300, -4_503_599_627_370_497, 0.1][below(6)]))
+    case 3, 4: .set(.number([0, 7, -1.5, 1e300, -4_503_599_627_370_497, 0.5][below(6)]))
     case 5: .set(.list(Array(["a", "b", "c", "gold"].shuffled(using: &random).prefix(below(4)))))
     default: .set(.text(["gold", "silver", "", "naïve"][below(4)]))
     }

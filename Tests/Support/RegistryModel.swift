@@ -1,28 +1,81 @@
 package import PushCore
 
-/// What a registry of one app's devices must hold, as plainly as it can be said: dictionaries, and no code of the registry's own.
+/// What a registry of one app's devices must hold, as plainly as it can be said: dictionaries and lists of all that came, and no code of the
+/// registry's own.
 package struct RegistryModel {
-  package struct Device: Equatable {
+  /// What all registrations said about a field, in any order.
+  package struct Field<Value: Hashable & Sendable> {
+    var changes: [(value: Value?, at: Int64)] = []
+    let isLess: (Value, Value) -> Bool
+
+    /// The latest; of the same time a removal, else the largest.
+    var last: (value: Value?, at: Int64)? {
+      guard let at = changes.map(\.at).max() else { return nil }
+      let all = changes.filter { $0.at == at }.map(\.value)
+      return (all.contains(nil) ? nil : all.compactMap(\.self).max(by: isLess), at)
+    }
+
+    mutating func add(_ change: FieldChange<Value>, _ at: Int64) {
+      switch change {
+      case .keep: break
+      case .remove: changes.append((nil, at))
+      case .set(let value): changes.append((value, at))
+      }
+    }
+  }
+
+  package struct Tag {
+    var field = Field<TagValue> { RegistryModel.isLess($0, $1) }
+    var increments: [(addend: Double, at: Int64, fingerprint: UInt32)] = []
+
+    /// - Parameter allRemoved: when all tags were removed.
+    func value(_ allRemoved: Int64?) -> TagValue? {
+      var base = field.last
+      if let allRemoved, base.map({ $0.at < allRemoved }) ?? true { base = (nil, allRemoved) }
+      let added = increments.filter { $0.at >= base?.at ?? .min }
+      switch base?.value {
+      case .number(let number): return .number(added.reduce(number) { $0 + $1.addend })
+      case nil: return added.isEmpty ? nil : .number(added.reduce(0) { $0 + $1.addend })
+      case .text, .flag, .list: return base?.value
+      }
+    }
+  }
+
+  package struct Device {
+    package var at: Int64
+    var user = Field<String> { $0 < $1 }
+    var locale = Field<String> { $0 < $1 }
+    var osVersion = Field<[Int]> { $0.lexicographicallyPrecedes($1) }
+    var timeZone = Field<String> { $0 < $1 }
+    /// nil: it has none since then.
+    var token: (hex: String?, at: Int64)?
+    var startTokens: [String: (hex: String?, at: Int64)] = [:]
+    var startTokensRemoved: Int64?
+    var tags: [String: Tag] = [:]
+    var tagsRemoved: Int64?
+    /// Of tokens that got a 410, the oldest first.
+    var gone: [(hex: String, at: Int64)] = []
+
+    package var state: State {
+      State(
+        at: at, user: user.last?.value, token: token.flatMap { own in own.hex.map { "\($0) \(own.at)" } },
+        startTokens: startTokens.compactMapValues { own in own.hex.map { "\($0) \(own.at)" } },
+        locale: locale.last?.value, osVersion: osVersion.last?.value, timeZone: timeZone.last?.value,
+        tags: tags.compactMapValues { $0.value(tagsRemoved) })
+    }
+  }
+
+  /// What can be seen of a device.
+  package struct State: Equatable {
     package var at: Int64
     package var user: String?
-    package var token: (hex: String, at: Int64)?
-    package var startTokens: [String: (hex: String, at: Int64)] = [:]
+    /// Hex digits and time.
+    package var token: String?
+    package var startTokens: [String: String] = [:]
     package var locale: String?
     package var osVersion: [Int]?
     package var timeZone: String?
     package var tags: [String: TagValue] = [:]
-    /// Of tokens that got a 410, the oldest first.
-    package var gone: [(hex: String, at: Int64)] = []
-    /// Of the registrations at this time that incremented a tag.
-    package var increments: [UInt32] = []
-
-    package static func == (left: Device, right: Device) -> Bool {
-      left.at == right.at && left.user == right.user && left.token?.hex == right.token?.hex
-        && left.token?.at == right.token?.at && left.startTokens.mapValues(\.hex) == right.startTokens.mapValues(\.hex)
-        && left.startTokens.mapValues(\.at) == right.startTokens.mapValues(\.at) && left.locale == right.locale
-        && left.osVersion == right.osVersion && left.timeZone == right.timeZone && left.tags == right.tags
-        && left.increments == right.increments
-    }
   }
 
   package private(set) var devices: [String: Device] = [:]
@@ -36,52 +89,94 @@ package struct RegistryModel {
   /// Applies a registration, and tells whether it was taken.
   @discardableResult
   package mutating func register(_ registration: DeviceRegistration, at: Int64) -> Bool {
-    let known = devices[registration.device]
-    if let known, known.at > at { return false }
-    if let time = forgottenDevices[registration.device], time >= at { return false }
-    var device = known ?? Device(at: at)
-    if device.at != at { device.increments = [] }
-    let isRepeated = device.increments.contains(registration.fingerprint)
-    device.at = at
-    if case .set(let user) = registration.user { device.user = user }
-    if registration.user == .remove { device.user = nil }
-    if let user = device.user, let time = forgottenUsers[user], time >= at {
-      // It would have been forgotten with its user, had it come before.
-      forget(device: registration.device, at: time)
+    let id = registration.device
+    if let time = forgottenDevices[id], time >= at { return false }
+    var device = devices[id] ?? Device(at: at)
+    device.at = max(device.at, at)
+    device.user.add(registration.user, at)
+    if case .set(let user) = registration.user, device.user.last?.value != user, let time = forgottenUsers[user],
+      time >= at
+    {
       return false
     }
-    if case .set(let locale) = registration.locale { device.locale = locale }
-    if registration.locale == .remove { device.locale = nil }
-    if case .set(let zone) = registration.timeZone { device.timeZone = zone }
-    if registration.timeZone == .remove { device.timeZone = nil }
-    if case .set(let version) = registration.osVersion {
-      device.osVersion = [version.major, version.minor, version.patch].map(Int.init)
+    if let user = device.user.last?.value, let time = forgottenUsers[user], time >= at {
+      // It would have been forgotten with its user, had it come before.
+      forget(device: id, at: time)
+      return false
     }
-    if registration.osVersion == .remove { device.osVersion = nil }
-    guard change(&device.tags, registration, isRepeated: isRepeated) else { return false }
-    if registration.tags.contains(where: { if case .increment = $0.change { true } else { false } }) {
-      if !isRepeated { device.increments.append(registration.fingerprint) }
+    device.locale.add(registration.locale, at)
+    device.timeZone.add(registration.timeZone, at)
+    switch registration.osVersion {
+    case .keep: break
+    case .remove: device.osVersion.add(.remove, at)
+    case .set(let version): device.osVersion.add(.set([version.major, version.minor, version.patch].map(Int.init)), at)
     }
-    if registration.removesStartTokens { device.startTokens = [:] }
-    for start in registration.startTokens {
-      device.startTokens[start.type] = nil
-      guard let token = start.token.map(Hex.text), isAlive(token, &device, at) else { continue }
-      device.startTokens[start.type] = (token, at)
-    }
-    if registration.token == .remove { device.token = nil }
-    if case .set(let bytes) = registration.token {
-      let token = Hex.text(bytes)
-      let holder = devices.first { $0.key != registration.device && $0.value.token?.hex == token }
-      device.token = nil
-      if let holder, let time = holder.value.token?.at, time > at {
-        // Somebody newer has it.
-      } else if isAlive(token, &device, at) {
-        device.token = (token, at)
-        if let holder { devices[holder.key]?.token = nil }
-      }
-    }
-    devices[registration.device] = device
+    guard change(&device, registration, at) else { return false }
+    changeStartTokens(&device, registration, at)
+    claim(registration, &device, at)
+    devices[id] = device
     return true
+  }
+
+  private func change(_ device: inout Device, _ registration: DeviceRegistration, _ at: Int64) -> Bool {
+    if registration.removesTags { device.tagsRemoved = max(device.tagsRemoved ?? at, at) }
+    for change in registration.tags {
+      var tag = device.tags[change.name] ?? Tag()
+      switch change.change {
+      case .set(let value): tag.field.add(.set(value), at)
+      case .remove: tag.field.add(.remove, at)
+      case .increment(let addend):
+        if tag.increments.contains(where: { $0.at == at && $0.fingerprint == registration.fingerprint }) { continue }
+        // Too old an increment counts for nothing, whatever the tag is.
+        let isOld = at < max(tag.field.last?.at ?? at, device.tagsRemoved ?? at)
+        switch tag.value(device.tagsRemoved) {
+        case .text where !isOld, .flag where !isOld, .list where !isOld: return false
+        case nil, .number, .text, .flag, .list: break
+        }
+        if !isOld { tag.increments.append((addend, at, registration.fingerprint)) }
+      }
+      device.tags[change.name] = tag
+    }
+    return device.tags.values.count { $0.value(device.tagsRemoved) != nil } <= 100
+  }
+
+  private func changeStartTokens(_ device: inout Device, _ registration: DeviceRegistration, _ at: Int64) {
+    if registration.removesStartTokens {
+      device.startTokensRemoved = max(device.startTokensRemoved ?? at, at)
+      for (type, own) in device.startTokens where own.at < at { device.startTokens[type] = nil }
+    }
+    for start in registration.startTokens {
+      if let all = device.startTokensRemoved, all > at { continue }
+      let token = start.token.map(Hex.text)
+      if let known = device.startTokens[start.type] {
+        if known.at > at { continue }
+        if known.at == at, known.hex == nil || token.map({ $0 <= known.hex ?? "" }) ?? false { continue }
+      }
+      device.startTokens[start.type] = (token.flatMap { isAlive($0, &device, at) ? $0 : nil }, at)
+    }
+  }
+
+  private mutating func claim(_ registration: DeviceRegistration, _ device: inout Device, _ at: Int64) {
+    let hex: String?
+    switch registration.token {
+    case .keep: return
+    case .remove: hex = nil
+    case .set(let bytes): hex = Hex.text(bytes)
+    }
+    if let known = device.token {
+      if known.at > at { return }
+      if known.at == at, let hex, known.hex == nil || hex <= known.hex ?? "" { return }
+    }
+    device.token = (nil, at)
+    guard let hex else { return }
+    let holder = devices.first { $0.key != registration.device && $0.value.token?.hex == hex }
+    if let holder, let time = holder.value.token?.at, time > at || time == at && holder.key > registration.device {
+      // Somebody newer has it.
+      return
+    }
+    guard isAlive(hex, &device, at) else { return }
+    device.token = (hex, at)
+    if let holder { devices[holder.key]?.token?.hex = nil }
   }
 
   /// A token got a 410. Start tokens are looked for on the device alone.
@@ -90,11 +185,11 @@ package struct RegistryModel {
     let hex = Hex.text(token)
     var hasLost = false
     if let own = device.token, own.hex == hex, own.at <= at {
-      device.token = nil
+      device.token?.hex = nil
       hasLost = true
     }
     for (type, own) in device.startTokens where own.hex == hex && own.at <= at {
-      device.startTokens[type] = nil
+      device.startTokens[type]?.hex = nil
       hasLost = true
     }
     guard hasLost else { return }
@@ -111,7 +206,7 @@ package struct RegistryModel {
 
   package mutating func forget(user: String, at: Int64) {
     forgottenUsers[user] = max(forgottenUsers[user] ?? at, at)
-    for (id, device) in devices where device.user == user && device.at <= at { forget(device: id, at: at) }
+    for (id, device) in devices where device.user.last?.value == user && device.at <= at { forget(device: id, at: at) }
   }
 
   private func isAlive(_ token: String, _ device: inout Device, _ at: Int64) -> Bool {
@@ -121,24 +216,18 @@ package struct RegistryModel {
     return true
   }
 
-  private func change(
-    _ tags: inout [String: TagValue], _ registration: DeviceRegistration, isRepeated: Bool
-  ) -> Bool {
-    if registration.removesTags { tags = [:] }
-    for tag in registration.tags {
-      switch tag.change {
-      case .set(let value): tags[tag.name] = value
-      case .remove: tags[tag.name] = nil
-      case .increment(let addend):
-        if isRepeated { continue }
-        switch tags[tag.name] {
-        case nil: tags[tag.name] = .number(addend)
-        case .number(let number): tags[tag.name] = .number(number + addend)
-        case .text, .flag, .list: return false
-        }
+  /// Flags, numbers, texts, lists; each kind in its own order.
+  private static func isLess(_ left: TagValue, _ right: TagValue) -> Bool {
+    func key(_ value: TagValue) -> (Int, Double, [String]) {
+      switch value {
+      case .flag(let flag): (0, flag ? 1 : 0, [])
+      case .number(let number): (1, number, [])
+      case .text(let text): (2, 0, [text])
+      case .list(let members): (3, 0, members)
       }
     }
-    return tags.count <= 100
+    let (a, b) = (key(left), key(right))
+    return a.0 != b.0 ? a.0 < b.0 : a.1 != b.1 ? a.1 < b.1 : a.2.lexicographicallyPrecedes(b.2)
   }
 
   // MARK: - What there is then
@@ -146,7 +235,7 @@ package struct RegistryModel {
   /// Every set that is not empty, with the ids of its devices.
   package var sets: [DeviceSet: Set<String>] {
     var sets: [DeviceSet: Set<String>] = [:]
-    for (id, device) in devices {
+    for (id, device) in devices.mapValues(\.state) {
       func put(_ set: DeviceSet) { sets[set, default: []].insert(id) }
       put(.everyone)
       put(.id(id))
@@ -154,7 +243,7 @@ package struct RegistryModel {
       if let user = device.user { put(.user(user)) }
       if let token = device.token {
         put(.hasToken)
-        put(.token(RegistryModel.bytes(token.hex)))
+        put(.token(RegistryModel.bytes(String(token.prefix { $0 != " " }))))
       }
       for type in device.startTokens.keys { put(.hasPushToStart(type)) }
       if let parts = device.locale?.lowercased().split(separator: "-") {
@@ -194,17 +283,16 @@ package struct RegistryModel {
 }
 
 extension DeviceRecord {
-  /// As the model has it; 410s, which the model keeps by their tokens, are left out.
-  package var modelDevice: RegistryModel.Device {
-    var device = RegistryModel.Device(at: at)
-    device.user = user
-    device.token = token.map { (Hex.text($0.bytes), $0.at) }
-    for start in startTokens { device.startTokens[start.type] = (Hex.text(start.token.bytes), start.token.at) }
-    device.locale = locale
-    device.osVersion = osVersion.map { [$0.major, $0.minor, $0.patch].map(Int.init) }
-    device.timeZone = timeZone
-    for tag in tags { device.tags[tag.name] = tag.value }
-    device.increments = incrementFingerprints
-    return device
+  /// As the model has it; the times of fields and 410s show in what comes later.
+  package var modelState: RegistryModel.State {
+    var state = RegistryModel.State(at: at)
+    state.user = user
+    state.token = token.map { "\(Hex.text($0.bytes)) \($0.at)" }
+    for start in startTokens { state.startTokens[start.type] = "\(Hex.text(start.token.bytes)) \(start.token.at)" }
+    state.locale = locale
+    state.osVersion = osVersion.map { [$0.major, $0.minor, $0.patch].map(Int.init) }
+    state.timeZone = timeZone
+    for tag in tags { state.tags[tag.name] = tag.value }
+    return state
   }
 }

@@ -1,12 +1,10 @@
 /// How a registration, a 410 and a forget change a device. Pure: the caller stores the result only if the record is
 /// unchanged.
 ///
-/// The later time wins. But a known time in the future (from an app's server with a wrong clock) yields to a present
-/// one: otherwise the device would ignore changes until then, and could not be forgotten.
+/// Each field has its own time (`RegistrationTime`), so registrations of some of a device's fields give the same record
+/// in any order.
 package enum DeviceChange {
   package enum Outcome: Hashable, Sendable {
-    /// A newer registration is known.
-    case older
     /// The registration cannot be applied to this device.
     case refused(JobError)
     /// - loser: the device that had the alert token before, without it.
@@ -23,34 +21,29 @@ package enum DeviceChange {
     _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil,
     fingerprint: UInt32
   ) -> Outcome {
-    if let record, isLater(record.at, than: at, now: now) { return .older }
-    let increments = record.map { $0.at == at ? $0.incrementFingerprints : [] } ?? []
-    let isRepeated = increments.contains(registration.fingerprint)
+    let time = RegistrationTime(at: at, now: now)
     var next = record ?? DeviceRecord(id: registration.device, at: at)
     if record == nil { next.fingerprint = fingerprint }
-    next.at = at
-    change(&next.user, registration.user)
-    change(&next.locale, registration.locale)
-    change(&next.osVersion, registration.osVersion)
-    change(&next.timeZone, registration.timeZone)
-    let loser = changeToken(&next, registration.token, at: at, now: now, holder: holder)
-    changeStartTokens(&next, registration, at: at)
-    if let error = changeTags(&next, registration, isRepeated: isRepeated) { return .refused(error) }
-    next.incrementFingerprints = increments
-    if registration.hasIncrement, !isRepeated {
-      next.incrementFingerprints.append(registration.fingerprint)
-      next.incrementFingerprints.removeFirst(max(0, increments.count + 1 - DeviceLimits.incrementsMaximum))
-    }
+    if !time.isOlder(than: next.at) { next.at = at }
+    time.change(&next.user, &next.times.user, registration.user) { ByteText($0) < ByteText($1) }
+    time.change(&next.locale, &next.times.locale, registration.locale) { ByteText($0) < ByteText($1) }
+    time.change(&next.osVersion, &next.times.osVersion, registration.osVersion, isLess: <)
+    time.change(&next.timeZone, &next.times.timeZone, registration.timeZone) { ByteText($0) < ByteText($1) }
+    let loser = changeToken(&next, registration.token, time, holder: holder)
+    changeStartTokens(&next, registration, time)
+    if let error = next.changeTags(registration, time) { return .refused(error) }
+    next.forgetOldChanges()
     return .changed(next, loser: loser)
   }
 
   /// A token got a 410. nil: the device does not have it, or registered it later.
   /// - Parameter at: when the token became unregistered, by APNs' clock.
   package static func losing(_ token: [UInt8], at: Int64, now: Int64, from record: DeviceRecord) -> DeviceRecord? {
-    func isLost(_ own: DeviceRecord.Token) -> Bool { own.bytes == token && !isLater(own.at, than: at, now: now) }
+    let time = RegistrationTime(at: at, now: now)
+    func isLost(_ own: DeviceRecord.Token) -> Bool { own.bytes == token && !time.isOlder(than: own.at) }
     var next = record
-    if let own = next.token, isLost(own) { next.token = nil }
-    next.startTokens.removeAll { isLost($0.token) }
+    if let own = next.token, isLost(own) { next.loseToken(own) }
+    for start in next.startTokens where isLost(start.token) { next.loseStartToken(start) }
     guard next != record else { return nil }
     let gone = DeviceRecord.GoneToken(token, at: at)
     next.goneTokens.removeAll { $0.fingerprint == gone.fingerprint }
@@ -61,57 +54,88 @@ package enum DeviceChange {
 
   /// Whether a forget at this time removes the device: it was not seen later.
   package static func forgets(_ record: DeviceRecord, at: Int64, now: Int64) -> Bool {
-    !isLater(record.at, than: at, now: now)
+    !RegistrationTime(at: at, now: now).isOlder(than: record.at)
   }
 
-  /// Whether the known time wins over the new one.
-  private static func isLater(_ known: Int64, than at: Int64, now: Int64) -> Bool {
-    known > at && !(known > now && at <= now)
-  }
-
-  // MARK: - Fields
-
-  private static func change<Value>(_ field: inout Value?, _ change: FieldChange<Value>) {
-    switch change {
-    case .keep: break
-    case .remove: field = nil
-    case .set(let value): field = value
-    }
-  }
+  // MARK: - Tokens
 
   /// - Returns: the holder without the token.
   private static func changeToken(
-    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, at: Int64, now: Int64, holder: DeviceRecord?
+    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, _ time: RegistrationTime, holder: DeviceRecord?
   ) -> DeviceRecord? {
+    let known = record.token?.at ?? record.times.tokenRemoval
     switch change {
     case .keep:
       return nil
     case .remove:
+      guard !time.isOlder(than: known) else { return nil }
       record.token = nil
+      record.times.tokenRemoval = time.at
       return nil
     case .set(let bytes):
+      switch time.order(to: known) {
+      case .older: return nil
+      case .same: guard let own = record.token?.bytes, own.lexicographicallyPrecedes(bytes) else { return nil }
+      case .newer: break
+      }
       // Another device registered this token later. This device has replaced its old token, so it has none now.
-      let isHeldByNewer = holder?.token.map { $0.bytes == bytes && isLater($0.at, than: at, now: now) } ?? false
-      guard !isHeldByNewer, revive(bytes, &record, at: at) else {
+      guard !isHeld(by: holder, bytes, time, against: record), revive(bytes, &record, at: time.at) else {
         record.token = nil
+        record.times.tokenRemoval = time.at
         return nil
       }
-      record.token = DeviceRecord.Token(bytes: bytes, at: at)
-      guard var loser = holder, loser.token?.bytes == bytes else { return nil }
-      loser.token = nil
+      record.token = DeviceRecord.Token(bytes: bytes, at: time.at)
+      record.times.tokenRemoval = nil
+      guard var loser = holder, let lost = loser.token, lost.bytes == bytes else { return nil }
+      loser.loseToken(lost)
       return loser
     }
   }
 
-  private static func changeStartTokens(_ record: inout DeviceRecord, _ registration: DeviceRegistration, at: Int64) {
-    if registration.removesStartTokens { record.startTokens = [] }
-    for change in registration.startTokens {
-      record.startTokens.removeAll { $0.type == change.type }
-      guard let bytes = change.token, revive(bytes, &record, at: at) else { continue }
-      record.startTokens.append(
-        DeviceRecord.StartToken(type: change.type, token: DeviceRecord.Token(bytes: bytes, at: at)))
+  /// Whether another device registered the token later. Of two with the same time, the larger id has it.
+  private static func isHeld(
+    by holder: DeviceRecord?, _ bytes: [UInt8], _ time: RegistrationTime, against record: DeviceRecord
+  ) -> Bool {
+    guard let holder, let token = holder.token, token.bytes == bytes else { return false }
+    return switch time.order(to: token.at) {
+    case .older: true
+    case .same: ByteText(record.id) < ByteText(holder.id)
+    case .newer: false
     }
-    record.startTokens.sort { $0.type < $1.type }
+  }
+
+  private static func changeStartTokens(
+    _ record: inout DeviceRecord, _ registration: DeviceRegistration, _ time: RegistrationTime
+  ) {
+    if registration.removesStartTokens, time.isNewer(than: record.times.startTokensRemoval) {
+      record.startTokens.removeAll { time.isNewer(than: $0.token.at) }
+      record.times.startTokensRemoval = time.at
+      record.removedStartTokens.removeAll { $0.at < time.at }
+    }
+    if registration.startTokens.isEmpty { return }
+    for change in registration.startTokens { changeStartToken(&record, change, time) }
+    record.startTokens.sort { ByteText($0.type) < ByteText($1.type) }
+  }
+
+  private static func changeStartToken(
+    _ record: inout DeviceRecord, _ change: DeviceRegistration.StartToken, _ time: RegistrationTime
+  ) {
+    let removal = record.removedStartTokens.first { $0.name.hasBytes(of: change.type) }
+    guard !time.isOlder(than: record.times.startTokensRemoval), time.isNewer(than: removal?.at) else { return }
+    let known = record.startTokens.first { $0.type.hasBytes(of: change.type) }?.token
+    switch time.order(to: known?.at) {
+    case .older: return
+    case .same:
+      if let bytes = change.token, let known, !known.bytes.lexicographicallyPrecedes(bytes) { return }
+    case .newer: break
+    }
+    record.startTokens.removeAll { $0.type.hasBytes(of: change.type) }
+    record.removedStartTokens.removeAll { $0.name.hasBytes(of: change.type) }
+    if let bytes = change.token, revive(bytes, &record, at: time.at) {
+      record.startTokens.append(.init(type: change.type, token: .init(bytes: bytes, at: time.at)))
+    } else {
+      record.removedStartTokens.append(.init(name: change.type, at: time.at))
+    }
   }
 
   /// Whether a token registered at this time is alive: no 410 is as late. Removes a live token from the gone ones.
@@ -123,42 +147,18 @@ package enum DeviceChange {
     record.goneTokens.remove(at: index)
     return true
   }
+}
 
-  private static func changeTags(
-    _ record: inout DeviceRecord, _ registration: DeviceRegistration, isRepeated: Bool
-  ) -> JobError? {
-    if registration.removesTags { record.tags = [] }
-    if registration.tags.isEmpty { return nil }
-    var tags: [String: TagValue] = [:]
-    for tag in record.tags { tags[tag.name] = tag.value }
-    for tag in registration.tags {
-      let known = tags.removeValue(forKey: tag.name)
-      switch tag.change {
-      case .set(let value):
-        tags[tag.name] = value
-      case .remove:
-        break
-      case .increment where isRepeated:
-        // This registration added it before.
-        tags[tag.name] = known
-      case .increment(let addend):
-        let field = "tags.\(JobError.describe(tag.name))"
-        var sum = addend
-        if let known {
-          guard case .number(let number) = known else {
-            return JobError(field: field, rule: "cannot be incremented: this device's is no number")
-          }
-          sum += number
-        }
-        guard sum.isFinite else { return JobError(field: field, rule: "cannot be incremented any further") }
-        tags[tag.name] = .number(sum)
-      }
-    }
-    guard tags.count <= DeviceLimits.tagsMaximum else {
-      return JobError(
-        field: "tags", rule: "must leave the device at most \(DeviceLimits.tagsMaximum) tags, not \(tags.count)")
-    }
-    record.tags = tags.map { DeviceRecord.Tag(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
-    return nil
+extension DeviceRecord {
+  /// An older registration does not bring another token back.
+  fileprivate mutating func loseToken(_ lost: Token) {
+    token = nil
+    times.tokenRemoval = lost.at
+  }
+
+  fileprivate mutating func loseStartToken(_ lost: StartToken) {
+    startTokens.removeAll { $0.type.hasBytes(of: lost.type) }
+    removedStartTokens.append(Removal(name: lost.type, at: lost.token.at))
+    removedStartTokens.sort { ByteText($0.name) < ByteText($1.name) }
   }
 }

@@ -11,8 +11,12 @@ package enum DeviceLimits {
   package static let timeZoneBytesMaximum = 64
   /// Tokens that got a 410 and are remembered; the newest are kept.
   package static let goneTokensMaximum = 4
-  /// Registrations of one millisecond that increment a device's tags and are remembered; the newest are kept.
+  /// Increments of a device's tags that are remembered; those with the latest times are kept.
   package static let incrementsMaximum = 32
+  /// Removed tags, and removed push-to-start tokens, that are remembered; those with the latest times are kept.
+  package static let removalsMaximum = 100
+  /// How long before a device's newest registration its removals and increments are remembered.
+  package static let changesRememberedMilliseconds: Int64 = 86_400_000
   /// The largest magnitude up to which a number represents every integer exactly.
   package static let exactIntegerMaximum: Int64 = 1 << 53
   /// Earliest `at`, in September 2001: a smaller number must be Unix seconds.

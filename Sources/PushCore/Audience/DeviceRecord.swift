@@ -25,11 +25,62 @@ package struct DeviceRecord: Hashable, Sendable {
   package struct Tag: Hashable, Sendable {
     package var name: String
     package var value: TagValue
+    /// Of the registration that set it, Unix milliseconds; nil: it was only incremented.
+    package var at: Int64?
+    /// Those since then that are remembered, ascending by time. `value` includes them, if it is a number.
+    package var increments: [Increment]
 
-    package init(name: String, value: TagValue) {
+    package init(name: String, value: TagValue, at: Int64?, increments: [Increment] = []) {
       self.name = name
       self.value = value
+      self.at = at
+      self.increments = increments
     }
+  }
+
+  package struct Increment: Hashable, Sendable {
+    /// Of its registration, Unix milliseconds.
+    package var at: Int64
+    package var addend: Double
+    /// Its registration's.
+    package var fingerprint: UInt32
+
+    package init(at: Int64, addend: Double, fingerprint: UInt32) {
+      self.at = at
+      self.addend = addend
+      self.fingerprint = fingerprint
+    }
+  }
+
+  /// A tag or push-to-start token that a registration removed: one with an earlier time does not bring it back.
+  package struct Removal: Hashable, Sendable {
+    /// The tag's name, or the attributes type.
+    package var name: String
+    /// Unix milliseconds.
+    package var at: Int64
+
+    package init(name: String, at: Int64) {
+      self.name = name
+      self.at = at
+    }
+  }
+
+  /// The times of the registrations that changed a field last, Unix milliseconds. nil: none, or it is forgotten.
+  package struct Times: Hashable, Sendable {
+    package var user: Int64?
+    package var locale: Int64?
+    package var osVersion: Int64?
+    package var timeZone: Int64?
+    /// That left the device without an alert token. A token has its own time.
+    package var tokenRemoval: Int64?
+    /// That removed all push-to-start tokens.
+    package var startTokensRemoval: Int64?
+    /// That removed all tags.
+    package var tagsRemoval: Int64?
+    /// Increments before this are no longer remembered one by one, and not added any more.
+    package var increments: Int64?
+
+    package init() {}
   }
 
   /// A token that APNs reported as unregistered.
@@ -63,18 +114,21 @@ package struct DeviceRecord: Hashable, Sendable {
   package var user: String?
   /// The alert token.
   package var token: Token?
-  /// Ascending by type.
+  /// Ascending by the bytes of their types.
   package var startTokens: [StartToken] = []
   /// As registered, with hyphens.
   package var locale: String?
   package var osVersion: OSVersion?
   package var timeZone: String?
-  /// Ascending by name.
+  /// Ascending by the bytes of their names.
   package var tags: [Tag] = []
   /// The newest last, at most `DeviceLimits.goneTokensMaximum`.
   package var goneTokens: [GoneToken] = []
-  /// The fingerprints of the registrations at the record's time that incremented a tag, the latest last.
-  package var incrementFingerprints: [UInt32] = []
+  package var times = Times()
+  /// Ascending by the bytes of their names, at most `DeviceLimits.removalsMaximum`.
+  package var removedTags: [Removal] = []
+  /// The same, by type.
+  package var removedStartTokens: [Removal] = []
 
   package init(id: String, at: Int64) {
     self.id = id
@@ -83,6 +137,6 @@ package struct DeviceRecord: Hashable, Sendable {
 
   /// The push-to-start token for this attributes type, else that for any type.
   package func startToken(for type: String) -> Token? {
-    (startTokens.first { $0.type == type } ?? startTokens.first { $0.type == "*" })?.token
+    (startTokens.first { $0.type.hasBytes(of: type) } ?? startTokens.first { $0.type == "*" })?.token
   }
 }

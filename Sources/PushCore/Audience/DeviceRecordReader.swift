@@ -6,12 +6,11 @@ extension DeviceRecord {
   ) throws(DeviceRecordError) -> (record: DeviceRecord, words: Set<UInt32>) {
     var reader = DeviceRecordReader(bytes: bytes)
     let version = try reader.byte()
-    guard version == DeviceRecord.version || version == DeviceRecord.versionWithoutFingerprint else {
+    guard version == DeviceRecord.version || version == DeviceRecord.versionWithoutTimes else {
       throw .unknownVersion(version)
     }
-    let fingerprint = version == DeviceRecord.version ? UInt32(truncatingIfNeeded: try reader.fixed(4)) : 0
-    var record = try reader.record(words)
-    record.fingerprint = fingerprint
+    reader.isVersion1 = version == DeviceRecord.versionWithoutTimes
+    let record = try reader.record(words)
     guard reader.position == bytes.count else { throw .broken }
     guard reader.unknownWords.isEmpty else { throw .unknownWords(reader.unknownWords.sorted()) }
     return (record, reader.words)
@@ -21,6 +20,11 @@ extension DeviceRecord {
 /// Reads a record's bytes. Any bytes give a record or an error.
 private struct DeviceRecordReader {
   let bytes: [UInt8]
+  var isVersion1 = false
+  /// The record's time.
+  private var at: Int64 = 0
+  /// nil: all fields have the record's time.
+  private var table: TimeTable?
   var position = 0
   var words: Set<UInt32> = []
   var unknownWords: Set<UInt32> = []
@@ -29,32 +33,46 @@ private struct DeviceRecordReader {
     self.bytes = bytes
   }
 
-  mutating func record(_ table: borrowing DeviceWords) throws(DeviceRecordError) -> DeviceRecord {
+  mutating func record(_ words: borrowing DeviceWords) throws(DeviceRecordError) -> DeviceRecord {
     typealias Field = DeviceRecord.Field
+    let fingerprint = isVersion1 ? 0 : UInt32(truncatingIfNeeded: try fixed(4))
     let fields = try number()
-    guard fields <= Field.all else { throw .broken }
+    guard fields & ~(isVersion1 ? Field.allOfVersion1 : Field.all) == 0 else { throw .broken }
     let id = try self.id()
-    let at = Int64(bitPattern: try number())
+    at = Int64(bitPattern: try number())
     var record = DeviceRecord(id: id, at: at)
-    if fields & Field.user != 0 { record.user = try self.id() }
-    if fields & Field.token != 0 { record.token = try token(before: at) }
+    record.fingerprint = fingerprint
+    if fields & Field.times != 0 { table = try timeTable() }
+    if fields & Field.user != 0 {
+      record.user = try self.id()
+      record.times.user = try time()
+    }
+    if fields & Field.token != 0 { record.token = try token() }
     if fields & Field.startTokens != 0 {
       for _ in 0..<(try count()) {
-        let type = try word(table)
-        record.startTokens.append(DeviceRecord.StartToken(type: type, token: try token(before: at)))
+        let type = try word(words)
+        record.startTokens.append(DeviceRecord.StartToken(type: type, token: try token()))
       }
     }
-    if fields & Field.locale != 0 { record.locale = try word(table) }
+    if fields & Field.locale != 0 {
+      record.locale = try word(words)
+      record.times.locale = try time()
+    }
     if fields & Field.osVersion != 0 {
       let major = try small()
       let minor = try small()
       record.osVersion = OSVersion(major: major, minor: minor, patch: try small())
+      record.times.osVersion = try time()
     }
-    if fields & Field.timeZone != 0 { record.timeZone = try word(table) }
+    if fields & Field.timeZone != 0 {
+      record.timeZone = try word(words)
+      record.times.timeZone = try time()
+    }
     if fields & Field.tags != 0 {
       for _ in 0..<(try count()) {
-        let name = try word(table)
-        record.tags.append(DeviceRecord.Tag(name: name, value: try value()))
+        let name = try word(words)
+        let value = try value()
+        record.tags.append(DeviceRecord.Tag(name: name, value: value, at: try time()))
       }
     }
     if fields & Field.goneTokens != 0 {
@@ -64,11 +82,83 @@ private struct DeviceRecordReader {
           DeviceRecord.GoneToken(fingerprint: fingerprint, at: at &- (try signed())))
       }
     }
-    if fields & Field.moreIncrements != 0 {
-      for _ in 0..<(try count()) { record.incrementFingerprints.append(UInt32(truncatingIfNeeded: try fixed(4))) }
+    if isVersion1 {
+      try skipIncrementsOfVersion1(fields, &record)
+      return record
     }
-    if fields & Field.increment != 0 { record.incrementFingerprints.append(UInt32(truncatingIfNeeded: try fixed(4))) }
+    if fields & Field.absences != 0 { try readAbsences(&record.times) }
+    if fields & Field.removedTags != 0 { record.removedTags = try removals(words) }
+    if fields & Field.removedStartTokens != 0 { record.removedStartTokens = try removals(words) }
+    if fields & Field.increments != 0 { try readIncrements(&record.tags) }
     return record
+  }
+
+  /// Version 1 tells no tag, so none up to then counts any more.
+  private mutating func skipIncrementsOfVersion1(
+    _ fields: UInt64, _ record: inout DeviceRecord
+  ) throws(DeviceRecordError) {
+    if fields & DeviceRecord.Field.moreIncrements != 0 { for _ in 0..<(try count()) { _ = try fixed(4) } }
+    guard fields & DeviceRecord.Field.increments != 0 else { return }
+    _ = try fixed(4)
+    record.times.increments = at &+ 1
+  }
+
+  private mutating func timeTable() throws(DeviceRecordError) -> TimeTable {
+    var differences: [Int64] = []
+    for _ in 0..<(try count()) { differences.append(try signed()) }
+    return TimeTable(at: at, differences: differences)
+  }
+
+  /// The time of the field before it.
+  private mutating func time() throws(DeviceRecordError) -> Int64? {
+    guard let table else { return at }
+    let number = try number()
+    if number == 0 { return at }
+    guard number <= UInt64(table.times.count) else {
+      guard number == UInt64(table.times.count + 1) else { throw .broken }
+      return nil
+    }
+    return table.times[Int(number) - 1]
+  }
+
+  private mutating func sureTime() throws(DeviceRecordError) -> Int64 {
+    guard let time = try time() else { throw .broken }
+    return time
+  }
+
+  private mutating func readAbsences(_ times: inout DeviceRecord.Times) throws(DeviceRecordError) {
+    typealias Absence = DeviceRecord.TimedAbsence
+    let bits = try number()
+    guard bits & ~Absence.all == 0 else { throw .broken }
+    if bits & Absence.user != 0 { times.user = try sureTime() }
+    if bits & Absence.locale != 0 { times.locale = try sureTime() }
+    if bits & Absence.osVersion != 0 { times.osVersion = try sureTime() }
+    if bits & Absence.timeZone != 0 { times.timeZone = try sureTime() }
+    if bits & Absence.token != 0 { times.tokenRemoval = try sureTime() }
+    if bits & Absence.startTokens != 0 { times.startTokensRemoval = try sureTime() }
+    if bits & Absence.tags != 0 { times.tagsRemoval = try sureTime() }
+    if bits & Absence.increments != 0 { times.increments = try sureTime() }
+  }
+
+  private mutating func removals(
+    _ words: borrowing DeviceWords
+  ) throws(DeviceRecordError) -> [DeviceRecord.Removal] {
+    var removals: [DeviceRecord.Removal] = []
+    for _ in 0..<(try count()) {
+      let name = try word(words)
+      removals.append(DeviceRecord.Removal(name: name, at: try sureTime()))
+    }
+    return removals
+  }
+
+  private mutating func readIncrements(_ tags: inout [DeviceRecord.Tag]) throws(DeviceRecordError) {
+    for _ in 0..<(try count()) {
+      guard let index = Int(exactly: try number()), tags.indices.contains(index) else { throw .broken }
+      let fingerprint = UInt32(truncatingIfNeeded: try fixed(4))
+      let time = at &- (try signed())
+      guard case .number(let addend) = try value() else { throw .broken }
+      tags[index].increments.append(DeviceRecord.Increment(at: time, addend: addend, fingerprint: fingerprint))
+    }
   }
 
   // MARK: - Parts
@@ -98,7 +188,7 @@ private struct DeviceRecordReader {
     return Int64(bitPattern: number >> 1) ^ -Int64(number & 1)
   }
 
-  mutating func fixed(_ count: Int) throws(DeviceRecordError) -> UInt64 {
+  private mutating func fixed(_ count: Int) throws(DeviceRecordError) -> UInt64 {
     var number: UInt64 = 0
     for index in 0..<count { number |= UInt64(try byte()) << UInt64(index * 8) }
     return number
@@ -144,9 +234,9 @@ private struct DeviceRecordReader {
     return UUIDValue(high: high, low: try fixed(8))
   }
 
-  private mutating func token(before at: Int64) throws(DeviceRecordError) -> DeviceRecord.Token {
+  private mutating func token() throws(DeviceRecordError) -> DeviceRecord.Token {
     let token = Array(try run(try number()))
-    return DeviceRecord.Token(bytes: token, at: at &- (try signed()))
+    return DeviceRecord.Token(bytes: token, at: isVersion1 ? at &- (try signed()) : try sureTime())
   }
 
   private mutating func word(_ table: borrowing DeviceWords) throws(DeviceRecordError) -> String {

@@ -1,14 +1,18 @@
 /// The encoding of a record: about 200 bytes for a device with two tokens, a user and eight tags.
 ///
 /// A version, the fingerprint in four bytes, the lowest first, the fields that are present (`Field`), then the fields in
-/// this order. A record of version 1 has no fingerprint. A number is a varint: seven
-/// bits a byte, the lowest first, 128 set if more follow. A signed number has its sign in the lowest bit. Other times
-/// are stored as the record's time minus theirs. An id is 16 bytes if it is a UUID, else text after its length.
+/// this order. A number is a varint: seven bits a byte, the lowest first, 128 set if more follow. A signed number has its
+/// sign in the lowest bit. An id is 16 bytes if it is a UUID, else text after its length.
+///
+/// If not all fields are of the record's time, the other times follow it (`TimeTable`), and the number of its time
+/// follows each field. Other times are stored as the record's time minus theirs.
+///
+/// A record of version 1 has no fingerprint and no times but its own and those of tokens.
 extension DeviceRecord {
   package static let version: UInt8 = 2
-  static let versionWithoutFingerprint: UInt8 = 1
+  static let versionWithoutTimes: UInt8 = 1
 
-  /// Bits of the second byte (and a third where the value is 128 or more).
+  /// Bits of the first number.
   enum Field {
     static let user: UInt64 = 1
     static let token: UInt64 = 2
@@ -18,10 +22,45 @@ extension DeviceRecord {
     static let timeZone: UInt64 = 32
     static let tags: UInt64 = 64
     static let goneTokens: UInt64 = 128
-    static let increment: UInt64 = 256
-    /// Before the last one: how many, and each.
+    /// How many, and each: the tag's index, fingerprint, time, addend. Version 1: a fingerprint.
+    static let increments: UInt64 = 256
+    /// Version 1: before the last one: how many, and each.
     static let moreIncrements: UInt64 = 512
-    static let all: UInt64 = 1023
+    static let times: UInt64 = 1024
+    /// Bits of `TimedAbsence`, and the time of each.
+    static let absences: UInt64 = 2048
+    static let removedTags: UInt64 = 4096
+    static let removedStartTokens: UInt64 = 8192
+    static let allOfVersion1: UInt64 = 1023
+    static let all: UInt64 = 16_383 - moreIncrements
+  }
+
+  /// Bits of times without a value.
+  enum TimedAbsence {
+    static let user: UInt64 = 1
+    static let locale: UInt64 = 2
+    static let osVersion: UInt64 = 4
+    static let timeZone: UInt64 = 8
+    static let token: UInt64 = 16
+    static let startTokens: UInt64 = 32
+    static let tags: UInt64 = 64
+    static let increments: UInt64 = 128
+    static let all: UInt64 = 255
+  }
+
+  /// The times without a value, in the order of their bits.
+  private var absences: [(bit: UInt64, at: Int64)] {
+    var all: [(bit: UInt64, at: Int64)] = []
+    func add(_ bit: UInt64, _ at: Int64?) { if let at { all.append((bit, at)) } }
+    if user == nil { add(TimedAbsence.user, times.user) }
+    if locale == nil { add(TimedAbsence.locale, times.locale) }
+    if osVersion == nil { add(TimedAbsence.osVersion, times.osVersion) }
+    if timeZone == nil { add(TimedAbsence.timeZone, times.timeZone) }
+    if token == nil { add(TimedAbsence.token, times.tokenRemoval) }
+    add(TimedAbsence.startTokens, times.startTokensRemoval)
+    add(TimedAbsence.tags, times.tagsRemoval)
+    add(TimedAbsence.increments, times.increments)
+    return all
   }
 
   /// The two low bits of the number before an id.
@@ -43,34 +82,48 @@ extension DeviceRecord {
 
   /// - Returns: the bytes, and the words that they refer to by number.
   package func encoded(_ words: borrowing DeviceWords) -> (bytes: [UInt8], words: [UInt32: String]) {
-    var writer = DeviceRecordWriter()
+    let absences = absences
+    let table = TimeTable(of: self, absences.map(\.at))
+    var writer = DeviceRecordWriter(table: table)
     writer.bytes.reserveCapacity(320)
     writer.bytes.append(DeviceRecord.version)
     writer.append(fixed: UInt64(fingerprint), count: 4)
-    writer.append(fields)
+    writer.append(fields(absences, table))
     writer.append(id: id)
     writer.append(UInt64(bitPattern: at))
-    if let user { writer.append(id: user) }
-    if let token { writer.append(token, before: at) }
+    if let table { writer.append(table) }
+    if let user {
+      writer.append(id: user)
+      writer.append(time: times.user)
+    }
+    if let token { writer.append(token) }
     if !startTokens.isEmpty {
       writer.append(UInt64(startTokens.count))
       for start in startTokens {
         writer.append(word: start.type, words)
-        writer.append(start.token, before: at)
+        writer.append(start.token)
       }
     }
-    if let locale { writer.append(word: locale, words) }
+    if let locale {
+      writer.append(word: locale, words)
+      writer.append(time: times.locale)
+    }
     if let osVersion {
       writer.append(UInt64(osVersion.major))
       writer.append(UInt64(osVersion.minor))
       writer.append(UInt64(osVersion.patch))
+      writer.append(time: times.osVersion)
     }
-    if let timeZone { writer.append(word: timeZone, words) }
+    if let timeZone {
+      writer.append(word: timeZone, words)
+      writer.append(time: times.timeZone)
+    }
     if !tags.isEmpty {
       writer.append(UInt64(tags.count))
       for tag in tags {
         writer.append(word: tag.name, words)
         writer.append(tag.value)
+        writer.append(time: tag.at)
       }
     }
     if !goneTokens.isEmpty {
@@ -80,12 +133,17 @@ extension DeviceRecord {
         writer.append(signed: at &- gone.at)
       }
     }
-    if incrementFingerprints.count > 1 { writer.append(UInt64(incrementFingerprints.count - 1)) }
-    for fingerprint in incrementFingerprints { writer.append(fixed: UInt64(fingerprint), count: 4) }
+    if !absences.isEmpty {
+      writer.append(absences.reduce(0) { $0 | $1.bit })
+      for absence in absences { writer.append(time: absence.at) }
+    }
+    if !removedTags.isEmpty { writer.append(removedTags, words) }
+    if !removedStartTokens.isEmpty { writer.append(removedStartTokens, words) }
+    if tags.contains(where: { !$0.increments.isEmpty }) { writer.append(incrementsOf: tags, before: at) }
     return (writer.bytes, writer.words)
   }
 
-  private var fields: UInt64 {
+  private func fields(_ absences: [(bit: UInt64, at: Int64)], _ table: TimeTable?) -> UInt64 {
     var fields: UInt64 = 0
     if user != nil { fields |= Field.user }
     if token != nil { fields |= Field.token }
@@ -95,13 +153,70 @@ extension DeviceRecord {
     if timeZone != nil { fields |= Field.timeZone }
     if !tags.isEmpty { fields |= Field.tags }
     if !goneTokens.isEmpty { fields |= Field.goneTokens }
-    if !incrementFingerprints.isEmpty { fields |= Field.increment }
-    if incrementFingerprints.count > 1 { fields |= Field.moreIncrements }
+    if tags.contains(where: { !$0.increments.isEmpty }) { fields |= Field.increments }
+    if table != nil { fields |= Field.times }
+    if !absences.isEmpty { fields |= Field.absences }
+    if !removedTags.isEmpty { fields |= Field.removedTags }
+    if !removedStartTokens.isEmpty { fields |= Field.removedStartTokens }
     return fields
   }
 }
 
+/// The times of a record's fields that are not its own. A field's time is written as a number: 0 is the record's, then
+/// come these, then one for none.
+struct TimeTable {
+  let at: Int64
+  private(set) var times: [Int64] = []
+
+  /// nil: all fields have the record's time.
+  init?(of record: DeviceRecord, _ absences: [Int64]) {
+    at = record.at
+    var isNeeded = false
+    func note(_ time: Int64?, _ times: inout [Int64]) {
+      guard let time else {
+        isNeeded = true
+        return
+      }
+      if time != record.at, !times.contains(time) { times.append(time) }
+    }
+    if record.user != nil { note(record.times.user, &times) }
+    if let token = record.token { note(token.at, &times) }
+    for start in record.startTokens { note(start.token.at, &times) }
+    if record.locale != nil { note(record.times.locale, &times) }
+    if record.osVersion != nil { note(record.times.osVersion, &times) }
+    if record.timeZone != nil { note(record.times.timeZone, &times) }
+    for tag in record.tags { note(tag.at, &times) }
+    for time in absences { note(time, &times) }
+    for removal in record.removedTags { note(removal.at, &times) }
+    for removal in record.removedStartTokens { note(removal.at, &times) }
+    guard isNeeded || !times.isEmpty else { return nil }
+    // So the differences are small.
+    times.sort(by: >)
+  }
+
+  /// From a record: each as the one before minus itself, the first one before being the record's.
+  init(at: Int64, differences: [Int64]) {
+    self.at = at
+    var last = at
+    for difference in differences {
+      last = last &- difference
+      times.append(last)
+    }
+  }
+
+  var differences: [Int64] { zip([at] + times, times).map { $0 &- $1 } }
+
+  func number(of time: Int64?) -> UInt64 {
+    guard let time else { return UInt64(times.count + 1) }
+    if time == at { return 0 }
+    guard let index = times.firstIndex(of: time) else { preconditionFailure("the table has all times of its record") }
+    return UInt64(index + 1)
+  }
+}
+
 private struct DeviceRecordWriter {
+  /// nil: all times are the record's.
+  let table: TimeTable?
   var bytes: [UInt8] = []
   var words: [UInt32: String] = [:]
 
@@ -143,17 +258,46 @@ private struct DeviceRecordWriter {
     append(fixed: uuid.low, count: 8)
   }
 
-  mutating func append(_ token: DeviceRecord.Token, before at: Int64) {
+  mutating func append(_ token: DeviceRecord.Token) {
     append(UInt64(token.bytes.count))
     bytes.append(contentsOf: token.bytes)
-    append(signed: at &- token.at)
+    append(time: token.at)
+  }
+
+  mutating func append(_ table: TimeTable) {
+    append(UInt64(table.times.count))
+    for difference in table.differences { append(signed: difference) }
+  }
+
+  mutating func append(time: Int64?) {
+    if let table { append(table.number(of: time)) }
+  }
+
+  mutating func append(_ removals: [DeviceRecord.Removal], _ words: borrowing DeviceWords) {
+    append(UInt64(removals.count))
+    for removal in removals {
+      append(word: removal.name, words)
+      append(time: removal.at)
+    }
+  }
+
+  mutating func append(incrementsOf tags: [DeviceRecord.Tag], before at: Int64) {
+    append(UInt64(tags.reduce(0) { $0 + $1.increments.count }))
+    for (index, tag) in tags.enumerated() {
+      for increment in tag.increments {
+        append(UInt64(index))
+        append(fixed: UInt64(increment.fingerprint), count: 4)
+        append(signed: at &- increment.at)
+        append(.number(increment.addend))
+      }
+    }
   }
 
   /// The word's number in four bytes, the highest first, with the highest bit set. Or the word after its length: one
   /// byte below 128, or a zero byte and a varint.
   mutating func append(word: String, _ table: borrowing DeviceWords) {
     // Of two words of this record with one number, the second is written out.
-    guard let number = table.number(of: word), words[number, default: word] == word else {
+    guard let number = table.number(of: word), words[number, default: word].hasBytes(of: word) else {
       if word.utf8.count > 127 { bytes.append(0) }
       return append(text: word)
     }

@@ -19,8 +19,14 @@ struct DeviceCommit {
   private var sets: [SetChange] = []
   /// Words that the new records use by number and the old ones did not.
   private(set) var words: [UInt32: String] = [:]
-  /// A forget mark of one of these that is not older than the registration cancels it.
-  var forgottenBy: [ForgottenSubject] = []
+  /// A forget mark that is not older than the registration cancels it.
+  struct ForgottenBy {
+    var subject: ForgottenSubject
+    /// The device is forgotten too: it belonged to this user then.
+    var takesDevice: Bool
+  }
+
+  var forgottenBy: [ForgottenBy] = []
   var registeredAt: Int64 = 0
   /// Sets that must still hold the ordinals that were read.
   var guards: [(set: DeviceSet, ordinals: [UInt8])] = []
@@ -66,7 +72,7 @@ struct DeviceCommit {
     var words: [UInt32: String] = [:]
     var versions: Set<OSVersion> = []
     for commit in commits {
-      for subject in commit.forgottenBy where subjects[subject] == nil {
+      for subject in commit.forgottenBy.map(\.subject) where subjects[subject] == nil {
         names.append(RegistryKeys.text(of: subject))
         subjects[subject] = names.count
       }
@@ -91,9 +97,10 @@ struct DeviceCommit {
 
   private func append(to arguments: inout RedisArguments, _ subjects: [ForgottenSubject: Int]) {
     for count in [forgottenBy.count, guards.count, records.count, marks.count] { arguments.append(count) }
-    for subject in forgottenBy {
-      arguments.append(subjects[subject] ?? 0)
+    for forgotten in forgottenBy {
+      arguments.append(subjects[forgotten.subject] ?? 0)
       arguments.append(registeredAt)
+      arguments.append(forgotten.takesDevice ? 1 : 0)
     }
     for (set, ordinals) in guards {
       let name = DeviceSetName(set)

@@ -331,6 +331,8 @@ package final class DeviceRegistry {
       counters.stored += 1
       for (number, word) in commit.words { entry.words.learned(number, word) }
       finish(transaction, .success(commit.isNew ? .added : .changed), entry)
+    case .integer(2):
+      finish(transaction, .success(.forgotten), entry)
     case .integer(let time) where time < 0:
       guard case .id(let id) = transaction.place else { preconditionFailure("only a registration can come too late") }
       mark(.device(id), at: -time, in: entry.scope) { [self] failure in

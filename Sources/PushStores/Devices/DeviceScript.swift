@@ -62,15 +62,16 @@ enum DeviceScript {
   /// - word: number, text,
   /// - OS version: its text;
   /// then the number of changes; each with its numbers of forget marks, guards, records and marks, and each
-  /// - forget mark: its index, the registration's time: a mark that is not older cancels the change;
+  /// - forget mark: its index, the registration's time, 1 = the device is forgotten too: a mark that is not older cancels
+  ///   the change;
   /// - guard: a set's bucket and word, its ordinals as read;
   /// - record: hash, field, its bytes as read (empty: none), its new bytes (empty: none);
   /// - mark: a forget mark's subject, its time, its TTL (s).
   /// Then for each set: bucket, word, word's digits, number of chunks; for each chunk its number, and four bytes for
   /// each change: the change's index, 1 = enters or 0 = leaves, place (two bytes).
   ///
-  /// Replies for each change: 1 = stored, 0 = conflict, negative = forgotten, the negated time of the mark. A change
-  /// that is not stored has no effect. If a word's number belongs to another word, replies that number; if the word
+  /// Replies for each change: 1 = stored, 0 = conflict, 2 = forgotten, negative = forgotten with its device, the negated
+  /// time of the mark. A change that is not stored has no effect. If a word's number belongs to another word, replies that number; if the word
   /// table is full, replies an empty string. In both cases nothing is stored.
   static let commit = LuaScript(
     #"""
@@ -125,8 +126,8 @@ enum DeviceScript {
       local forgotten, guards, records, marks = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
       local code, names, first, firstTaken = 1, {}, #writes, #taken
       for _ = 1, forgotten do
-        local time, limit = times[tonumber(take())], tonumber(take())
-        if time > 0 and time >= limit then code = math.min(code, -time) end
+        local time, limit, takes = times[tonumber(take())], tonumber(take()), take() == '1'
+        if code ~= 2 and time > 0 and time >= limit then code = takes and math.min(code, -time) or 2 end
       end
       for _ = 1, guards do
         local bucket, word, value = take(), take(), take()

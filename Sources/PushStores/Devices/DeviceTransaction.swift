@@ -100,7 +100,7 @@ final class DeviceTransaction {
     case .forget(let at, let user):
       guard let known = found.device else { return .done(.unchanged) }
       guard DeviceChange.forgets(known.record, at: at, now: now) else { return .done(.older) }
-      guard user == nil || known.record.user == user else { return .done(.unchanged) }
+      guard user.map({ known.record.user?.hasBytes(of: $0) ?? false }) ?? true else { return .done(.unchanged) }
       var commit = DeviceCommit()
       commit.remove(known)
       commit.marks = [(.device(known.record.id), at)]
@@ -117,11 +117,17 @@ final class DeviceTransaction {
       registration, at: isAppearance ? DeviceLimits.timeMinimum : at, now: now, onto: found.device?.record,
       holder: found.holder?.record, fingerprint: fingerprint)
     switch outcome {
-    case .older: return .done(.older)
     case .refused(let error): return .done(.refused(error))
     case .changed(let next, let loser):
       var commit = DeviceCommit()
-      commit.forgottenBy = [.device(next.id)] + (next.user.map { [.user($0)] } ?? [])
+      commit.forgottenBy = [DeviceCommit.ForgottenBy(subject: .device(next.id), takesDevice: false)]
+      if let user = next.user {
+        commit.forgottenBy.append(DeviceCommit.ForgottenBy(subject: .user(user), takesDevice: true))
+      }
+      // The device has had another user since.
+      if case .set(let user) = registration.user, !(next.user?.hasBytes(of: user) ?? false) {
+        commit.forgottenBy.append(DeviceCommit.ForgottenBy(subject: .user(user), takesDevice: false))
+      }
       commit.registeredAt = at
       if let known = found.device {
         commit.replace(known, by: next, words)
@@ -148,7 +154,8 @@ final class DeviceTransaction {
                 \(commit.recordBytes)
                 """)))
       }
-      return commit.changesNothing ? .done(.unchanged) : .store(commit)
+      guard commit.changesNothing else { return .store(commit) }
+      return .done(next.at > at ? .older : .unchanged)
     }
   }
 }
