@@ -190,7 +190,11 @@ final class DeviceRegistryBench {
     }
     #expect(Set(dump.records.values.map(\.id)).count == dump.records.count, comment, sourceLocation: sourceLocation)
     for (set, ids) in sets {
-      if case .token = set { #expect(ids.count == 1, comment, sourceLocation: sourceLocation) }
+      switch set {
+      case .token, .startToken:
+        #expect(ids.count == 1, "\(comment): \(set) has \(ids.sorted())", sourceLocation: sourceLocation)
+      default: break
+      }
     }
     expect(dump, sets, comment, sourceLocation: sourceLocation)
   }

@@ -92,15 +92,28 @@ struct DeviceRegistryTests {
     try play(DeviceRegistryBench(url: cluster.url, registries: 2), seed: 5, rounds: 3)
   }
 
-  /// One change for each device, and no 410 for a token that moves: so changes of different devices may run in any order.
+  /// One change for each device, no 410 for a token that moves, and no push-to-start token that moves: so changes of different devices may
+  /// run in any order.
   private func group(_ source: inout RandomRegistrations) -> [Operation] {
     var seen: Set<String> = []
-    return operations(&source, count: 60).filter { operation in
+    func own(_ token: [UInt8], of device: String) -> [UInt8] {
+      [0x80, UInt8(device.split(separator: "-").last ?? "") ?? 0] + token.dropFirst()
+    }
+    return operations(&source, count: 60).compactMap { operation in
       switch operation {
-      case .register(let registration, _): seen.insert(registration.device).inserted
-      case .lose(let token, _, let device): token.first == 0x80 && seen.insert(device).inserted
-      case .forgetDevice(let device, _): seen.insert(device).inserted
-      case .forgetUser: false
+      case .register(var registration, let at):
+        guard seen.insert(registration.device).inserted else { return nil }
+        for index in registration.startTokens.indices {
+          registration.startTokens[index].token = registration.startTokens[index].token.map {
+            own($0, of: registration.device)
+          }
+        }
+        return .register(registration, at: at)
+      case .lose(let token, let at, let device):
+        guard token.first == 0x80, seen.insert(device).inserted else { return nil }
+        return .lose(own(token, of: device), at: at, device: device)
+      case .forgetDevice(let device, _): return seen.insert(device).inserted ? operation : nil
+      case .forgetUser: return nil
       }
     }
   }
@@ -214,6 +227,56 @@ struct DeviceRegistryTests {
     #expect(records.count { $0.token == nil } == 0, "devices without a token")
     #expect(records.count { $0.tags.count != 2 } == 0, "devices without tags")
     try bench.expect(model, "two workers")
+  }
+
+  /// Two workers, each with a device that has the same tokens: each token ends with the newer one.
+  @Test(arguments: UInt64(40)..<43)
+  func tokensOfTwoDevicesAtTwoWorkers_haveOneHolder(seed: UInt64) throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)
+    var random = SeededRandom(seed: seed)
+    var left = 0
+    var all: [(registration: DeviceRegistration, at: Int64)] = []
+    for number in UInt8(0)..<100 {
+      for (after, name) in ["old", "new"].enumerated() {
+        var registration = DeviceRegistration(device: "\(name)-\(number)")
+        registration.user = .set(name)
+        registration.token = .set([1, number])
+        registration.startTokens = [.init(type: "*", token: [2, number]), .init(type: "Ride", token: [2, number])]
+        all.append((registration, 1_796_040_000_000 + Int64(after)))
+      }
+    }
+    for dated in all.shuffled(using: &random) {
+      left += 1
+      let worker = Int.random(in: 0..<2, using: &random)
+      bench.registries[worker].register(dated.registration, at: dated.at, in: bench.scope) { _ in left -= 1 }
+      if left % 20 == 0 { bench.turn() }
+    }
+    #expect(bench.turn { left == 0 })
+    try bench.expectConsistent("seed \(seed)")
+    for record in try bench.dump().records.values {
+      let isNew = record.user == "new"
+      #expect((record.token != nil) == isNew && record.startTokens.count == (isNew ? 2 : 0), "\(record.id)")
+    }
+  }
+
+  /// A record of the build before, which had no set for its push-to-start token, gets one with its next registration.
+  @Test func startTokenOfAnOldRecord_isFoundAfterItsNextRegistration() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var old = DeviceRegistration(device: "d")
+    old.startTokens = [.init(type: "*", token: [2])]
+    #expect(try bench.register(old, at: 1_796_000_000_000) == .added)
+    // Version 1: id, time, "*", token, no time before the record's.
+    let time: [UInt8] = [0x80, 0xD0, 0xC4, 0xCF, 0xA2, 0x34]
+    try bench.redis("HSET", bench.keys.records(of: 0), "0", last: [1, 4, 4, 0x64] + time + [1, 1, 0x2A, 1, 2, 0])
+    let set = DeviceSetName(.startToken([2]))
+    try bench.redis(
+      "HDEL", bench.keys.bucket(of: set), last: (0..<8).map { UInt8(truncatingIfNeeded: set.word >> UInt64($0 * 8)) })
+    #expect(try bench.register(old, at: 1_796_000_000_001) == .changed)
+    try bench.expectConsistent("read and written again")
+    var new = old
+    new.device = "e"
+    #expect(try bench.register(new, at: 1_796_000_000_002) == .added)
+    try bench.expectConsistent("taken over")
   }
 
   // MARK: - Sets of all sizes
@@ -340,6 +403,29 @@ struct DeviceRegistryTests {
     try register([(1, "tag6667"), (2, "tag182972"), (3, "tag34910")], by: 0)
     try register([(4, "tag64504"), (5, "tag34910"), (6, "tag182972")], by: 1)
     try bench.expect(model, "words with one number")
+  }
+
+  /// Their ids and tags are equal canonically alone.
+  @Test func devicesOfTheSameCanonicalText_areTwo() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var left = 2
+    for (index, id) in ["\u{E9}-dev", "e\u{301}-dev"].enumerated() {
+      var registration = DeviceRegistration(device: id)
+      registration.token = .set([1, UInt8(index)])
+      registration.tags = [.init(name: id, change: .set(.text(id)))]
+      bench.registries[0].register(registration, at: 1_796_000_000_000, in: bench.scope) { _ in left -= 1 }
+    }
+    #expect(bench.turn { left == 0 })
+    let records = try bench.dump().records.values
+    #expect(records.count == 2 && Set(records.map { $0.token?.bytes }).count == 2)
+    for record in records {
+      let entries = try bench.wait {
+        bench.registries[0].entries(of: .tagText(record.id, record.id), limit: 9, in: bench.scope, then: $0)
+      }
+      #expect(entries.map(\.record.token) == [record.token])
+    }
+    #expect(try bench.forget(.device("\u{E9}-dev"), at: 1_796_000_000_001) == 1)
+    #expect(try bench.dump().records.values.map { Array($0.id.utf8.prefix(1)) } == [[0x65]])
   }
 
   @Test func aRecordThatCannotBeReadIsLeftAlone() throws {

@@ -11,12 +11,12 @@ import Testing
   }
 
   private func record(
-    _ registration: DeviceRegistration, at: Int64 = 100, onto record: DeviceRecord? = nil, holder: DeviceRecord? = nil,
+    _ registration: DeviceRegistration, at: Int64 = 100, onto record: DeviceRecord? = nil,
     fingerprint: UInt32 = 1
   ) throws -> DeviceRecord {
     guard
       case .changed(let next, _) = DeviceChange.registering(
-        registration, at: at, now: .max, onto: record, holder: holder, fingerprint: fingerprint)
+        registration, at: at, now: .max, onto: record, fingerprint: fingerprint)
     else { throw TestFailure("nothing changed") }
     return next
   }
@@ -127,18 +127,46 @@ import Testing
     holder.token = .init(bytes: [1], at: 50)
     let claim = registration { $0.token = .set([1]) }
     guard
-      case .changed(let winner, let loser?) = DeviceChange.registering(
-        claim, at: 100, now: .max, onto: nil, holder: holder, fingerprint: 1)
-    else { throw TestFailure("nobody lost") }
-    #expect(winner.token?.bytes == [1] && loser.token == nil && loser.at == 50)
+      case .changed(let winner, let losers) = DeviceChange.registering(
+        claim, at: 100, now: .max, onto: nil, holders: [holder], fingerprint: 1)
+    else { throw TestFailure("refused") }
+    #expect(winner.token?.bytes == [1] && losers.map(\.token) == [nil] && losers.map(\.at) == [50])
     holder.token?.at = 150
     guard
-      case .changed(let late, nil) = DeviceChange.registering(
-        claim, at: 100, now: .max, onto: nil, holder: holder, fingerprint: 1)
+      case .changed(let late, []) = DeviceChange.registering(
+        claim, at: 100, now: .max, onto: nil, holders: [holder], fingerprint: 1)
     else {
       throw TestFailure("the newer one lost")
     }
     #expect(late.token == nil && late.at == 100)
+  }
+
+  /// The app's hardware id changed, and maybe its user too: one phone, two devices.
+  @Test func startTokenOfTwoDevices_belongsToTheNewer() throws {
+    let both = registration { $0.startTokens = [.init(type: "*", token: [2]), .init(type: "Ride", token: [2])] }
+    let old = try record(both, at: 100)
+    var claim = registration {
+      $0.user = .set("another")
+      $0.startTokens = [.init(type: "Ride", token: [2])]
+    }
+    claim.device = "e"
+    guard
+      case .changed(let newer, let losers) = DeviceChange.registering(
+        claim, at: 101, now: .max, onto: nil, holders: [old], fingerprint: 1)
+    else { throw TestFailure("refused") }
+    #expect(newer.startToken(for: "Ride")?.bytes == [2])
+    #expect(losers.map(\.startTokens) == [[]], "the activity starts twice on one phone")
+    guard
+      case .changed(let late, []) = DeviceChange.registering(
+        claim, at: 99, now: .max, onto: nil, holders: [old], fingerprint: 1)
+    else { throw TestFailure("the newer device lost its token") }
+    #expect(late.startTokens.isEmpty)
+    // Both in one millisecond: the larger id has it, whichever comes first.
+    guard
+      case .changed(let larger, let smaller) = DeviceChange.registering(
+        claim, at: 100, now: .max, onto: nil, holders: [old], fingerprint: 1)
+    else { throw TestFailure("refused") }
+    #expect(larger.startTokens.count == 1 && smaller.map(\.startTokens) == [[]])
   }
 
   @Test func aTokenThatIsGoneComesBackOnlyWithALaterRegistration() throws {
@@ -180,10 +208,10 @@ import Testing
     var other = registration { $0.token = .set([1]) }
     other.device = "other"
     guard
-      case .changed(let winner, .some) = DeviceChange.registering(
-        other, at: 500, now: 500, onto: nil, holder: ahead, fingerprint: 1)
-    else { throw TestFailure("nobody lost") }
-    #expect(winner.token?.at == 500)
+      case .changed(let winner, let losers) = DeviceChange.registering(
+        other, at: 500, now: 500, onto: nil, holders: [ahead], fingerprint: 1)
+    else { throw TestFailure("refused") }
+    #expect(winner.token?.at == 500 && losers.count == 1)
   }
 
   @Test func membershipsAreSetsOfTheirOwn() throws {
@@ -213,7 +241,7 @@ import Testing
     var records: [String: DeviceRecord] = [:]
     var sets: [DeviceSetName: Set<String>] = [:]
     func store(_ id: String, _ next: DeviceRecord?) {
-      let changes = DeviceSetChanges(from: records[id], to: next)
+      let changes = DeviceSetChanges(from: records[id]?.memberships ?? [], to: next?.memberships ?? [])
       for name in changes.removed {
         #expect(sets[name]?.remove(id) != nil, "it leaves a set that it is not in")
         if sets[name]?.isEmpty == true { sets[name] = nil }
@@ -233,17 +261,19 @@ import Testing
       }
       let registration = source.registration()
       model.register(registration, at: at)
-      var holder: DeviceRecord?
-      if case .set(let token) = registration.token {
-        holder = records.values.first { $0.id != registration.device && $0.token?.bytes == token }
+      var tokens: [DeviceSet] = []
+      if case .set(let token) = registration.token { tokens.append(.token(token)) }
+      for start in registration.startTokens { if let token = start.token { tokens.append(.startToken(token)) } }
+      let holders = records.values.filter { record in
+        record.id != registration.device && tokens.contains { record.hasToken(of: $0) }
       }
       switch DeviceChange.registering(
-        registration, at: at, now: .max, onto: records[registration.device], holder: holder, fingerprint: 1)
+        registration, at: at, now: .max, onto: records[registration.device], holders: holders, fingerprint: 1)
       {
       case .refused: break
-      case .changed(let next, let loser):
+      case .changed(let next, let losers):
+        for loser in losers { store(loser.id, loser) }
         store(registration.device, next)
-        if let loser { store(loser.id, loser) }
       }
     }
     #expect(records.count == model.devices.count && records.count > 3)

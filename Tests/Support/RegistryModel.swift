@@ -140,7 +140,7 @@ package struct RegistryModel {
     return device.tags.values.count { $0.value(device.tagsRemoved) != nil } <= 100
   }
 
-  private func changeStartTokens(_ device: inout Device, _ registration: DeviceRegistration, _ at: Int64) {
+  private mutating func changeStartTokens(_ device: inout Device, _ registration: DeviceRegistration, _ at: Int64) {
     if registration.removesStartTokens {
       device.startTokensRemoved = max(device.startTokensRemoved ?? at, at)
       for (type, own) in device.startTokens where own.at < at { device.startTokens[type] = nil }
@@ -152,7 +152,21 @@ package struct RegistryModel {
         if known.at > at { continue }
         if known.at == at, known.hex == nil || token.map({ $0 <= known.hex ?? "" }) ?? false { continue }
       }
-      device.startTokens[start.type] = (token.flatMap { isAlive($0, &device, at) ? $0 : nil }, at)
+      device.startTokens[start.type] = (nil, at)
+      guard let token else { continue }
+      let holders = devices.filter { id, other in
+        id != registration.device && other.startTokens.values.contains { $0.hex == token }
+      }
+      let isNewerElsewhere = holders.contains { id, other in
+        other.startTokens.values.contains {
+          $0.hex == token && ($0.at > at || $0.at == at && id > registration.device)
+        }
+      }
+      if isNewerElsewhere || !isAlive(token, &device, at) { continue }
+      device.startTokens[start.type] = (token, at)
+      for (id, other) in holders {
+        for (type, own) in other.startTokens where own.hex == token { devices[id]?.startTokens[type]?.hex = nil }
+      }
     }
   }
 
@@ -245,7 +259,10 @@ package struct RegistryModel {
         put(.hasToken)
         put(.token(RegistryModel.bytes(String(token.prefix { $0 != " " }))))
       }
-      for type in device.startTokens.keys { put(.hasPushToStart(type)) }
+      for (type, token) in device.startTokens {
+        put(.hasPushToStart(type))
+        put(.startToken(RegistryModel.bytes(String(token.prefix { $0 != " " }))))
+      }
       if let parts = device.locale?.lowercased().split(separator: "-") {
         for count in 1...parts.count { put(.locale(parts.prefix(count).joined(separator: "-"))) }
       }

@@ -7,19 +7,19 @@ package enum DeviceChange {
   package enum Outcome: Hashable, Sendable {
     /// The registration cannot be applied to this device.
     case refused(JobError)
-    /// - loser: the device that had the alert token before, without it.
-    case changed(DeviceRecord, loser: DeviceRecord?)
+    /// - losers: devices that had one of the tokens before, without it.
+    case changed(DeviceRecord, losers: [DeviceRecord])
   }
 
   /// - Parameters:
   ///   - at: the registration's time, Unix milliseconds.
   ///   - now: Unix milliseconds.
   ///   - record: its device; nil: a new one.
-  ///   - holder: another device with the registration's alert token.
+  ///   - holders: other devices with one of the registration's tokens.
   ///   - fingerprint: random; of the record, if it is a new one.
   package static func registering(
-    _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil,
-    fingerprint: UInt32
+    _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?,
+    holders: [DeviceRecord] = [], fingerprint: UInt32
   ) -> Outcome {
     let time = RegistrationTime(at: at, now: now)
     var next = record ?? DeviceRecord(id: registration.device, at: at)
@@ -29,11 +29,12 @@ package enum DeviceChange {
     time.change(&next.locale, &next.times.locale, registration.locale) { ByteText($0) < ByteText($1) }
     time.change(&next.osVersion, &next.times.osVersion, registration.osVersion, isLess: <)
     time.change(&next.timeZone, &next.times.timeZone, registration.timeZone) { ByteText($0) < ByteText($1) }
-    let loser = changeToken(&next, registration.token, time, holder: holder)
-    changeStartTokens(&next, registration, time)
+    var others = holders
+    changeToken(&next, registration.token, time, &others)
+    changeStartTokens(&next, registration, time, &others)
     if let error = next.changeTags(registration, time) { return .refused(error) }
     next.forgetOldChanges()
-    return .changed(next, loser: loser)
+    return .changed(next, losers: zip(others, holders).filter { $0 != $1 }.map(\.0))
   }
 
   /// A token got a 410. nil: the device does not have it, or registered it later.
@@ -59,53 +60,54 @@ package enum DeviceChange {
 
   // MARK: - Tokens
 
-  /// - Returns: the holder without the token.
   private static func changeToken(
-    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, _ time: RegistrationTime, holder: DeviceRecord?
-  ) -> DeviceRecord? {
+    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, _ time: RegistrationTime,
+    _ others: inout [DeviceRecord]
+  ) {
     let known = record.token?.at ?? record.times.tokenRemoval
     switch change {
     case .keep:
-      return nil
+      break
     case .remove:
-      guard !time.isOlder(than: known) else { return nil }
+      guard !time.isOlder(than: known) else { return }
       record.token = nil
       record.times.tokenRemoval = time.at
-      return nil
     case .set(let bytes):
       switch time.order(to: known) {
-      case .older: return nil
-      case .same: guard let own = record.token?.bytes, own.lexicographicallyPrecedes(bytes) else { return nil }
+      case .older: return
+      case .same: guard let own = record.token?.bytes, own.lexicographicallyPrecedes(bytes) else { return }
       case .newer: break
       }
-      // Another device registered this token later. This device has replaced its old token, so it has none now.
-      guard !isHeld(by: holder, bytes, time, against: record), revive(bytes, &record, at: time.at) else {
+      // Another device registered this token later: this device has replaced its old token, so it has none now.
+      let isElsewhere = others.contains { $0.token?.bytes == bytes && isHeld($0, $0.token, time, against: record) }
+      guard !isElsewhere, revive(bytes, &record, at: time.at) else {
         record.token = nil
         record.times.tokenRemoval = time.at
-        return nil
+        return
       }
       record.token = DeviceRecord.Token(bytes: bytes, at: time.at)
       record.times.tokenRemoval = nil
-      guard var loser = holder, let lost = loser.token, lost.bytes == bytes else { return nil }
-      loser.loseToken(lost)
-      return loser
+      for index in others.indices {
+        if let lost = others[index].token, lost.bytes == bytes { others[index].loseToken(lost) }
+      }
     }
   }
 
-  /// Whether another device registered the token later. Of two with the same time, the larger id has it.
+  /// Whether another device registered its token later. Of two with the same time, the larger id has it.
   private static func isHeld(
-    by holder: DeviceRecord?, _ bytes: [UInt8], _ time: RegistrationTime, against record: DeviceRecord
+    _ other: DeviceRecord, _ token: DeviceRecord.Token?, _ time: RegistrationTime, against record: DeviceRecord
   ) -> Bool {
-    guard let holder, let token = holder.token, token.bytes == bytes else { return false }
+    guard let token else { return false }
     return switch time.order(to: token.at) {
     case .older: true
-    case .same: ByteText(record.id) < ByteText(holder.id)
+    case .same: ByteText(record.id) < ByteText(other.id)
     case .newer: false
     }
   }
 
   private static func changeStartTokens(
-    _ record: inout DeviceRecord, _ registration: DeviceRegistration, _ time: RegistrationTime
+    _ record: inout DeviceRecord, _ registration: DeviceRegistration, _ time: RegistrationTime,
+    _ others: inout [DeviceRecord]
   ) {
     if registration.removesStartTokens, time.isNewer(than: record.times.startTokensRemoval) {
       record.startTokens.removeAll { time.isNewer(than: $0.token.at) }
@@ -113,12 +115,13 @@ package enum DeviceChange {
       record.removedStartTokens.removeAll { $0.at < time.at }
     }
     if registration.startTokens.isEmpty { return }
-    for change in registration.startTokens { changeStartToken(&record, change, time) }
+    for change in registration.startTokens { changeStartToken(&record, change, time, &others) }
     record.startTokens.sort { ByteText($0.type) < ByteText($1.type) }
   }
 
   private static func changeStartToken(
-    _ record: inout DeviceRecord, _ change: DeviceRegistration.StartToken, _ time: RegistrationTime
+    _ record: inout DeviceRecord, _ change: DeviceRegistration.StartToken, _ time: RegistrationTime,
+    _ others: inout [DeviceRecord]
   ) {
     let removal = record.removedStartTokens.first { $0.name.hasBytes(of: change.type) }
     guard !time.isOlder(than: record.times.startTokensRemoval), time.isNewer(than: removal?.at) else { return }
@@ -131,10 +134,23 @@ package enum DeviceChange {
     }
     record.startTokens.removeAll { $0.type.hasBytes(of: change.type) }
     record.removedStartTokens.removeAll { $0.name.hasBytes(of: change.type) }
-    if let bytes = change.token, revive(bytes, &record, at: time.at) {
+    if let bytes = change.token, !isHeld(bytes, by: others, time, against: record), revive(bytes, &record, at: time.at)
+    {
       record.startTokens.append(.init(type: change.type, token: .init(bytes: bytes, at: time.at)))
+      for index in others.indices {
+        for start in others[index].startTokens where start.token.bytes == bytes { others[index].loseStartToken(start) }
+      }
     } else {
       record.removedStartTokens.append(.init(name: change.type, at: time.at))
+    }
+  }
+
+  /// Whether another device registered this push-to-start token later, for whichever type.
+  private static func isHeld(
+    _ bytes: [UInt8], by others: [DeviceRecord], _ time: RegistrationTime, against record: DeviceRecord
+  ) -> Bool {
+    others.contains { other in
+      other.startTokens.contains { $0.token.bytes == bytes && isHeld(other, $0.token, time, against: record) }
     }
   }
 

@@ -4,7 +4,13 @@ extension DeviceRecord {
     var sets: [DeviceSet] = [.everyone, .id(id), .seen(day: DeviceRecord.day(of: at))]
     if let user { sets.append(.user(user)) }
     if let token { sets += [.token(token.bytes), .hasToken] }
-    for start in startTokens { sets.append(.hasPushToStart(start.type)) }
+    for (index, start) in startTokens.enumerated() {
+      sets.append(.hasPushToStart(start.type))
+      // A token may be that of several types.
+      if startTokens.firstIndex(where: { $0.token.bytes == start.token.bytes }) == index {
+        sets.append(.startToken(start.token.bytes))
+      }
+    }
     if let locale, let canonical = LocaleText.canonical(locale) {
       var form = Substring(canonical)
       while true {
@@ -40,11 +46,11 @@ package struct DeviceSetChanges: Hashable, Sendable {
   package var added: [DeviceSetName] = []
   package var removed: [DeviceSetName] = []
 
-  /// `old`, `new`: nil: no such device before or after.
-  package init(from old: DeviceRecord?, to new: DeviceRecord?) {
+  /// The sets of a device before and after; empty: there is no such device.
+  package init(from old: [DeviceSet], to new: [DeviceSet]) {
     // Compare names, which are hashes of bytes: equal strings may have different bytes.
-    let before = (old?.memberships ?? []).map(DeviceSetName.init)
-    let after = (new?.memberships ?? []).map(DeviceSetName.init)
+    let before = old.map(DeviceSetName.init)
+    let after = new.map(DeviceSetName.init)
     if before.isEmpty || after.isEmpty {
       added = after
       removed = before

@@ -135,6 +135,15 @@ package struct DeviceRecord: Hashable, Sendable {
     self.at = at
   }
 
+  /// Whether it has the token of this set.
+  package func hasToken(of set: DeviceSet) -> Bool {
+    switch set {
+    case .token(let bytes): token?.bytes == bytes
+    case .startToken(let bytes): startTokens.contains { $0.token.bytes == bytes }
+    default: false
+    }
+  }
+
   /// The push-to-start token for this attributes type, else that for any type.
   package func startToken(for type: String) -> Token? {
     (startTokens.first { $0.type.hasBytes(of: type) } ?? startTokens.first { $0.type == "*" })?.token

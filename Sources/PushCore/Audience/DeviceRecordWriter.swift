@@ -10,7 +10,7 @@
 /// A record of version 1 has no fingerprint and no times but its own and those of tokens.
 extension DeviceRecord {
   package static let version: UInt8 = 2
-  static let versionWithoutTimes: UInt8 = 1
+  package static let versionWithoutTimes: UInt8 = 1
 
   /// Bits of the first number.
   enum Field {

@@ -6,6 +6,8 @@ package enum DeviceSet: Hashable, Sendable {
   case id(String)
   /// The device with this alert token (the token's bytes): at most one.
   case token([UInt8])
+  /// The device with this push-to-start token (the token's bytes), for whichever attributes type: at most one.
+  case startToken([UInt8])
   case user(String)
   case hasToken
   /// Has a push-to-start token for this attributes type; `*`: one for any type.
@@ -24,6 +26,11 @@ package enum DeviceSet: Hashable, Sendable {
   case tagIsNumber(String)
   /// The tag is a number with this bit set in its sortable form (`SortableNumber`): bit 63 is the most significant.
   case tagBit(String, UInt8)
+
+  /// Sets are equal if they have the same name, which is a hash of bytes: equal strings may have different bytes.
+  package static func == (left: DeviceSet, right: DeviceSet) -> Bool { DeviceSetName(left) == DeviceSetName(right) }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(DeviceSetName(self)) }
 }
 
 /// An operating system's version, up to three numbers.

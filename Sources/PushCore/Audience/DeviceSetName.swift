@@ -22,6 +22,9 @@ package struct DeviceSetName: Hashable, Sendable {
     case .token(let token):
       hash.append(2)
       hash.append(text: token.span)
+    case .startToken(let token):
+      hash.append(15)
+      hash.append(text: token.span)
     case .user(let user):
       hash.append(3)
       hash.append(text: user.utf8.span)

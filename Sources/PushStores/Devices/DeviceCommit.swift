@@ -42,19 +42,19 @@ struct DeviceCommit {
     let (bytes, words) = record.encoded(table)
     records.append(RecordChange(ordinal: ordinal, old: [], new: bytes))
     self.words.merge(words) { old, _ in old }
-    change(DeviceSetChanges(from: nil, to: record), ordinal)
+    change(DeviceSetChanges(from: [], to: record.memberships), ordinal)
   }
 
   mutating func replace(_ known: DeviceTransaction.Known, by next: DeviceRecord, _ table: borrowing DeviceWords) {
     let (bytes, words) = next.encoded(table)
     records.append(RecordChange(ordinal: known.ordinal, old: known.bytes, new: bytes))
     self.words.merge(words.filter { !known.words.contains($0.key) }) { old, _ in old }
-    change(DeviceSetChanges(from: known.record, to: next), known.ordinal)
+    change(DeviceSetChanges(from: known.memberships, to: next.memberships), known.ordinal)
   }
 
   mutating func remove(_ known: DeviceTransaction.Known) {
     records.append(RecordChange(ordinal: known.ordinal, old: known.bytes, new: []))
-    change(DeviceSetChanges(from: known.record, to: nil), known.ordinal)
+    change(DeviceSetChanges(from: known.memberships, to: []), known.ordinal)
   }
 
   private mutating func change(_ changes: DeviceSetChanges, _ ordinal: UInt32) {

@@ -10,7 +10,7 @@ struct DeviceFindings {
   }
 
   private var id = SetValue()
-  private var token = SetValue()
+  private var tokens: [SetValue] = []
   /// The record of the requested ordinal.
   private var own: [UInt8]?
   private var newOrdinal: UInt32?
@@ -22,21 +22,22 @@ struct DeviceFindings {
     arguments.append(DeviceLimits.ordinalRestSeconds)
     for transaction in transactions {
       var id: DeviceSet?
-      var token = transaction.claimedToken
       var ordinal = ""
       switch transaction.place {
       case .id(let text): id = .id(text)
       case .ordinal(let number): ordinal = String(number)
-      case .token(let bytes): token = bytes
+      case .token: break
       }
       append(id, to: &arguments)
-      append(token.map { .token($0) }, to: &arguments)
       arguments.append(ordinal)
       if case .register = transaction.action {
         arguments.append(transaction.wantsOrdinal ? "2" : "1")
       } else {
         arguments.append("0")
       }
+      let tokenSets = transaction.tokenSets
+      arguments.append(tokenSets.count)
+      for set in tokenSets { append(set, to: &arguments) }
     }
     return arguments
   }
@@ -58,15 +59,18 @@ struct DeviceFindings {
     guard case .array(let items) = reply, items.count == count else { return nil }
     var all: [DeviceFindings] = []
     for item in items {
-      guard case .array(let parts) = item, parts.count == 4 else { return nil }
+      guard case .array(let parts) = item, parts.count >= 3 else { return nil }
       var findings = DeviceFindings()
-      guard let id = SetValue(parts[0]), let token = SetValue(parts[1]) else { return nil }
+      guard let id = SetValue(parts[0]) else { return nil }
       findings.id = id
-      findings.token = token
-      if case .bulk(let bytes) = parts[2] { findings.own = bytes }
-      if case .integer(let ordinal) = parts[3] {
+      if case .bulk(let bytes) = parts[1] { findings.own = bytes }
+      if case .integer(let ordinal) = parts[2] {
         guard let ordinal = UInt32(exactly: ordinal) else { return nil }
         findings.newOrdinal = ordinal
+      }
+      for part in parts.dropFirst(3) {
+        guard let token = SetValue(part) else { return nil }
+        findings.tokens.append(token)
       }
       all.append(findings)
     }
@@ -79,15 +83,14 @@ struct DeviceFindings {
   ) throws(DeviceRecordError) -> DeviceTransaction.Found {
     var found = DeviceTransaction.Found()
     found.idSet = id.ordinals
-    found.tokenSet = token.ordinals
+    found.tokenSets = tokens.map(\.ordinals)
     found.newOrdinal = newOrdinal
     switch transaction.place {
     case .id(let text):
-      found.device = try first(id, words) { $0.id.utf8.elementsEqual(text.utf8) }
-      if let claimed = transaction.claimedToken {
-        found.holder = try first(token, words) {
-          $0.token?.bytes == claimed && !$0.id.utf8.elementsEqual(text.utf8)
-        }
+      found.device = try first(id, words) { $0.id.hasBytes(of: text) }
+      for (set, value) in zip(transaction.tokenSets, tokens) {
+        let holder = try first(value, words) { $0.hasToken(of: set) && !$0.id.hasBytes(of: text) }
+        if let holder, !found.holders.contains(where: { $0.ordinal == holder.ordinal }) { found.holders.append(holder) }
       }
     case .ordinal(let ordinal):
       if let own {
@@ -95,7 +98,7 @@ struct DeviceFindings {
         found.device = DeviceTransaction.Known(ordinal: ordinal, bytes: own, record: record, words: numbers)
       }
     case .token(let bytes):
-      found.device = try first(token, words) { $0.token?.bytes == bytes }
+      if let value = tokens.first { found.device = try first(value, words) { $0.token?.bytes == bytes } }
     }
     return found
   }
@@ -120,7 +123,10 @@ extension DeviceFindings.SetValue {
     switch reply {
     case .null: self.init()
     case .array(let parts):
-      guard case .bulk(let ordinals) = parts.first, ordinals.count == (parts.count - 1) * 4 else { return nil }
+      // Without records: they are those of the id.
+      guard case .bulk(let ordinals) = parts.first, parts.count == 1 || ordinals.count == (parts.count - 1) * 4 else {
+        return nil
+      }
       self.init(
         ordinals: ordinals,
         records: parts.dropFirst().map { if case .bulk(let bytes) = $0 { bytes } else { nil } })

@@ -13,32 +13,37 @@ enum DeviceScript {
   static let shrinkMaximum = 256
 
   /// KEYS: tag, next. ARGV: rest of freed ordinals (s), then for each device: bucket and word of its id (empty: skip),
-  /// bucket and word of a token (or empty), an ordinal (or empty), whether to allocate a new ordinal: 0 never, 1 if the
-  /// id has none, 2 always.
+  /// an ordinal (or empty), whether to allocate a new ordinal: 0 never, 1 if the id has none, 2 always; the number of
+  /// tokens, bucket and word of each.
   ///
-  /// Replies for each device: {the id's ordinals, their records…}, {the token's ordinals, their records…}, the
-  /// ordinal's record, the new ordinal.
+  /// Replies for each device: {the id's ordinals, their records…}, the ordinal's record, the new ordinal, and for each
+  /// token {its ordinals, their records…}: without records, where the ordinals are those of the id.
   static let find = LuaScript(
     #"""
     local P = KEYS[1]
     local function record(ordinal)
       return redis.call('HGET', P .. 'd:' .. math.floor(ordinal / 64), ordinal % 64)
     end
-    local function found(bucket, word)
+    local function found(bucket, word, known)
       if bucket == '' then return false end
       local value = redis.call('HGET', P .. 'p:' .. bucket, word) or ''
       local result = {value}
+      if value == known then return result end
       for at = 1, #value - 3, 4 do result[#result + 1] = record(struct.unpack('<I4', value, at)) end
       return result
     end
-    local result, wanted = {}, {}
-    for at = 2, #ARGV, 6 do
+    local result, wanted, at = {}, {}, 2
+    while at < #ARGV do
       local ids = found(ARGV[at], ARGV[at + 1])
-      local tokens = found(ARGV[at + 2], ARGV[at + 3])
-      local own = ARGV[at + 4] ~= '' and record(tonumber(ARGV[at + 4]))
-      local item = {ids, tokens, own, false}
-      if ARGV[at + 5] == '2' or ARGV[at + 5] == '1' and ids[1] == '' then wanted[#wanted + 1] = item end
+      local own = ARGV[at + 2] ~= '' and record(tonumber(ARGV[at + 2]))
+      local item = {ids, own, false}
+      if ARGV[at + 3] == '2' or ARGV[at + 3] == '1' and ids[1] == '' then wanted[#wanted + 1] = item end
+      local count = tonumber(ARGV[at + 4])
+      for token = 1, count do
+        item[3 + token] = found(ARGV[at + 3 + 2 * token], ARGV[at + 4 + 2 * token], ids and ids[1])
+      end
       result[#result + 1] = item
+      at = at + 5 + 2 * count
     end
     if #wanted > 0 then
       local time = redis.call('TIME')
@@ -48,8 +53,8 @@ enum DeviceScript {
       local last = #rested < #wanted and redis.call('INCRBY', P .. 'next', #wanted - #rested)
       local given = {}
       for index, item in ipairs(wanted) do
-        item[4] = tonumber(rested[index]) or last - #wanted + index - 1
-        given[2 * index - 1], given[2 * index] = now, string.format('%.0f', item[4])
+        item[3] = tonumber(rested[index]) or last - #wanted + index - 1
+        given[2 * index - 1], given[2 * index] = now, string.format('%.0f', item[3])
       end
       redis.call('ZADD', P .. 'free', unpack(given))
     end

@@ -10,7 +10,7 @@ final class DeviceTransaction {
     case forget(at: Int64, user: String?)
   }
 
-  enum Place: Hashable {
+  enum Place {
     case id(String)
     case ordinal(UInt32)
     /// The device with this alert token.
@@ -24,6 +24,17 @@ final class DeviceTransaction {
     var record: DeviceRecord
     /// The numbers of its words.
     var words: Set<UInt32>
+
+    /// The sets that it is in. No set has the push-to-start tokens of a record of version 1.
+    var memberships: [DeviceSet] { record.memberships.filter { !isMissing(in: $0) } }
+
+    /// Whether it is in the set of a token.
+    func isIn(_ set: DeviceSet) -> Bool { record.hasToken(of: set) && !isMissing(in: set) }
+
+    private func isMissing(in set: DeviceSet) -> Bool {
+      guard bytes.first == DeviceRecord.versionWithoutTimes, case .startToken = set else { return false }
+      return true
+    }
   }
 
   /// The result of the read.
@@ -32,9 +43,10 @@ final class DeviceTransaction {
     var device: Known?
     /// The ordinals in the set of its id, as read.
     var idSet: [UInt8] = []
-    /// Another device with the registration's alert token.
-    var holder: Known?
-    var tokenSet: [UInt8] = []
+    /// Other devices with one of the registration's tokens, each once.
+    var holders: [Known] = []
+    /// The ordinals in the set of each token, in the order of `tokenSets`.
+    var tokenSets: [[UInt8]] = []
     /// For a new device.
     var newOrdinal: UInt32?
   }
@@ -76,10 +88,16 @@ final class DeviceTransaction {
     then(isForgotten ? result.map { _ in .forgotten } : result)
   }
 
-  /// The registration's alert token.
-  var claimedToken: [UInt8]? {
-    guard case .register(let registration, _) = action, case .set(let token) = registration.token else { return nil }
-    return token
+  /// The sets of the registration's tokens, or of the token that it looks for, each once.
+  var tokenSets: [DeviceSet] {
+    if case .token(let bytes) = place { return [.token(bytes)] }
+    guard case .register(let registration, _) = action else { return [] }
+    var sets: [DeviceSet] = []
+    if case .set(let token) = registration.token { sets.append(.token(token)) }
+    for start in registration.startTokens {
+      if let token = start.token, !sets.contains(.startToken(token)) { sets.append(.startToken(token)) }
+    }
+    return sets
   }
 
   /// Decides by what was read.
@@ -115,10 +133,10 @@ final class DeviceTransaction {
     if isAppearance, found.device != nil { return .done(.unchanged) }
     let outcome = DeviceChange.registering(
       registration, at: isAppearance ? DeviceLimits.timeMinimum : at, now: now, onto: found.device?.record,
-      holder: found.holder?.record, fingerprint: fingerprint)
+      holders: found.holders.map(\.record), fingerprint: fingerprint)
     switch outcome {
     case .refused(let error): return .done(.refused(error))
-    case .changed(let next, let loser):
+    case .changed(let next, let losers):
       var commit = DeviceCommit()
       commit.forgottenBy = [DeviceCommit.ForgottenBy(subject: .device(next.id), takesDevice: false)]
       if let user = next.user {
@@ -137,10 +155,16 @@ final class DeviceTransaction {
         commit.guards.append((.id(next.id), found.idSet))
         commit.isNew = true
       }
-      if next.token?.bytes != found.device?.record.token?.bytes, let token = next.token?.bytes {
-        commit.guards.append((.token(token), found.tokenSet))
+      // Nobody else may have got a token that is new here.
+      for (set, ordinals) in zip(tokenSets, found.tokenSets)
+      where next.hasToken(of: set) && !(found.device?.isIn(set) ?? false) {
+        commit.guards.append((set, ordinals))
       }
-      if let loser, let holder = found.holder { commit.replace(holder, by: loser, words) }
+      for loser in losers {
+        if let holder = found.holders.first(where: { $0.record.id.hasBytes(of: loser.id) }) {
+          commit.replace(holder, by: loser, words)
+        }
+      }
       if next.osVersion != found.device?.record.osVersion, let version = next.osVersion {
         commit.osVersions = [version]
       }
