@@ -81,7 +81,11 @@ package final class DeviceRegistryClient {
     for set in [.id(name), Self.token(name).map { DeviceSet.token($0) }].compactMap(\.self) {
       let entries = try wait { registry.entries(of: set, limit: 16, in: scope, then: $0) }
       let meant = entries.first { entry in
-        if case .token(let bytes) = set { entry.record.token?.bytes == bytes } else { entry.record.id == name }
+        if case .token(let bytes) = set {
+          entry.record.token?.bytes == bytes
+        } else {
+          entry.record.id.hasBytes(of: name)
+        }
       }
       if let meant { return meant }
     }
@@ -96,7 +100,9 @@ package final class DeviceRegistryClient {
   package func devices(
     of user: String, in scope: AppScope, _ tell: (Entry) -> Void
   ) throws(DeviceRegistryFailure) {
-    try all(.user(user), after: nil, limit: nil, in: scope) { entry in if entry.record.user == user { tell(entry) } }
+    try all(.user(user), after: nil, limit: nil, in: scope) { entry in
+      if entry.record.user?.hasBytes(of: user) ?? false { tell(entry) }
+    }
   }
 
   /// Tells all devices behind an ordinal, at most `limit`.

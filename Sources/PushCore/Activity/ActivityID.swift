@@ -9,4 +9,9 @@ package struct ActivityID: Hashable, Sendable, CustomStringConvertible {
   }
 
   package var description: String { text }
+
+  /// By bytes.
+  package static func == (left: ActivityID, right: ActivityID) -> Bool { left.text.hasBytes(of: right.text) }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(ByteText(text)) }
 }

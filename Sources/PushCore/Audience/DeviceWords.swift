@@ -15,7 +15,7 @@ package struct DeviceWords: Sendable {
   /// The known part of the table.
   private var texts: [UInt32: String] = [:]
   /// Words whose number belongs to another word.
-  private var refused: Set<String> = []
+  private var refused: Set<ByteText> = []
   private var isFull = false
 
   package init() {}
@@ -30,10 +30,10 @@ package struct DeviceWords: Sendable {
 
   /// The number to write for a word; nil: write it out.
   package func number(of word: String) -> UInt32? {
-    guard word.utf8.count > DeviceWords.writtenOutBytesMaximum, !refused.contains(word) else { return nil }
+    guard word.utf8.count > DeviceWords.writtenOutBytesMaximum, !refused.contains(ByteText(word)) else { return nil }
     let number = DeviceWords.hash(word)
     guard let known = texts[number] else { return isFull ? nil : number }
-    return known == word ? number : nil
+    return known.hasBytes(of: word) ? number : nil
   }
 
   /// The word of a number; nil: unknown, ask the table.
@@ -43,7 +43,7 @@ package struct DeviceWords: Sendable {
   package mutating func learned(_ number: UInt32, _ word: String) { texts[number] = word }
 
   /// The table has another word under this word's number.
-  package mutating func clashed(_ word: String) { refused.insert(word) }
+  package mutating func clashed(_ word: String) { refused.insert(ByteText(word)) }
 
   /// The table is full. Words unknown here are written out from now on, even if the table has them.
   package mutating func filled() { isFull = true }

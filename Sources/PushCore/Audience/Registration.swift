@@ -117,4 +117,18 @@ package struct ActivityRegistration: Hashable, Sendable {
 package enum ForgottenSubject: Hashable, Sendable {
   case device(String)
   case user(String)
+
+  /// Ids are equal if their bytes are.
+  package static func == (left: ForgottenSubject, right: ForgottenSubject) -> Bool {
+    switch (left, right) {
+    case (.device(let left), .device(let right)), (.user(let left), .user(let right)): left.hasBytes(of: right)
+    case (.device, _), (.user, _): false
+    }
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    switch self {
+    case .device(let id), .user(let id): hasher.combine(ByteText(id))
+    }
+  }
 }

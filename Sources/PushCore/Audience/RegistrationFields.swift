@@ -105,13 +105,13 @@ struct RegistrationFields {
   // MARK: - Objects
 
   private mutating func readStartTokens(_ bytes: Span<UInt8>, _ scanner: inout JSONScanner) throws(JSONError) {
-    var types: Set<String> = []
+    var types: Set<ByteText> = []
     try members(bytes, &scanner, of: "push_to_start") {
       fields, bytes, scanner, type, path throws(JSONError) in
       if !(1...Limits.attributesTypeBytesMaximum ~= type.utf8.count) {
         fields.fail(path, "is no attributes type: 1 to \(Limits.attributesTypeBytesMaximum) bytes, or * for any")
       }
-      if !types.insert(type).inserted { fields.fail(path, "must be there once, not twice") }
+      if !types.insert(ByteText(type)).inserted { fields.fail(path, "must be there once, not twice") }
       if types.count > DeviceLimits.startTokensMaximum {
         fields.fail("push_to_start", "must have at most \(DeviceLimits.startTokensMaximum) types")
       }
@@ -130,13 +130,13 @@ struct RegistrationFields {
   }
 
   private mutating func readTags(_ bytes: Span<UInt8>, _ scanner: inout JSONScanner) throws(JSONError) {
-    var names: Set<String> = []
+    var names: Set<ByteText> = []
     try members(bytes, &scanner, of: "tags") { fields, bytes, scanner, name, path throws(JSONError) in
       if NameText.fault(name, bytesMaximum: Limits.tagNameBytesMaximum) != nil {
         fields.fail(
           path, "is no tag's name: 1 to \(Limits.tagNameBytesMaximum) bytes without control characters")
       }
-      if !names.insert(name).inserted { fields.fail(path, "must be there once, not twice") }
+      if !names.insert(ByteText(name)).inserted { fields.fail(path, "must be there once, not twice") }
       if names.count > DeviceLimits.tagsMaximum {
         fields.fail("tags", "must have at most \(DeviceLimits.tagsMaximum) tags")
       }
@@ -186,7 +186,7 @@ struct RegistrationFields {
       let text = tagText(try string(bytes, &scanner, "\(path)[\(count)]"), "\(path)[\(count)]")
       count += 1
       if let text, count <= DeviceLimits.listMembersMaximum {
-        if !members.contains(text) { members.append(text) }
+        if !members.contains(where: { $0.hasBytes(of: text) }) { members.append(text) }
       } else {
         isSound = false
       }

@@ -90,4 +90,22 @@ package enum SegmentValue: Hashable, Sendable {
   /// Finite; -0 is 0.
   case number(Double)
   case flag(Bool)
+
+  /// Texts are equal if their bytes are.
+  package static func == (left: SegmentValue, right: SegmentValue) -> Bool {
+    switch (left, right) {
+    case (.text(let left), .text(let right)): left.hasBytes(of: right)
+    case (.number(let left), .number(let right)): left == right
+    case (.flag(let left), .flag(let right)): left == right
+    case (.text, _), (.number, _), (.flag, _): false
+    }
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    switch self {
+    case .text(let text): hasher.combine(ByteText(text))
+    case .number(let number): hasher.combine(number)
+    case .flag(let flag): hasher.combine(flag)
+    }
+  }
 }

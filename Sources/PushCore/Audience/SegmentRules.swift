@@ -50,7 +50,7 @@ enum SegmentRules {
     if text == "token" { return .success(.hasToken) }
     let head = "push_to_start:"
     let maximum = Limits.attributesTypeBytesMaximum
-    guard text.hasPrefix(head), 1...maximum ~= text.utf8.count - head.utf8.count else {
+    guard text.utf8.starts(with: head.utf8), 1...maximum ~= text.utf8.count - head.utf8.count else {
       return .failure(
         Broken(
           rule: """
@@ -58,7 +58,7 @@ enum SegmentRules {
             not \"\(shown(text))\"
             """))
     }
-    return .success(.hasPushToStart(String(text.dropFirst(head.count))))
+    return .success(.hasPushToStart(String(decoding: text.utf8.dropFirst(head.utf8.count), as: UTF8.self)))
   }
 
   static func segment(_ text: String) -> Result<SegmentCondition, Broken> {

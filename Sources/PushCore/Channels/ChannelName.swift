@@ -30,4 +30,9 @@ package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
   }
 
   package var description: String { text }
+
+  /// By bytes.
+  package static func == (left: ChannelName, right: ChannelName) -> Bool { left.text.hasBytes(of: right.text) }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(ByteText(text)) }
 }

@@ -14,8 +14,8 @@ struct NotificationReader: ~Copyable {
   private var parser: JobParser
   private var parsed = PushJob()
   /// Names that are already in the plan.
-  private var devices: Set<String> = []
-  private var users: Set<String> = []
+  private var devices: Set<ByteText> = []
+  private var users: Set<ByteText> = []
   private var named: Set<SegmentCode> = []
   private var stored: Set<SegmentCode> = []
   private(set) var plan: LiveActivitiesPlan
@@ -192,8 +192,9 @@ struct NotificationReader: ~Copyable {
 
   private mutating func note(_ target: NotificationTarget) {
     switch target {
-    case .devices(let names): for name in names where devices.insert(name).inserted { plan.devices.append(name) }
-    case .users(let names): for name in names where users.insert(name).inserted { plan.users.append(name) }
+    case .devices(let names):
+      for name in names where devices.insert(ByteText(name)).inserted { plan.devices.append(name) }
+    case .users(let names): for name in names where users.insert(ByteText(name)).inserted { plan.users.append(name) }
     case .segment(let code): name([code])
     case .filter(let filter, let code):
       guard stored.insert(code).inserted else { return }

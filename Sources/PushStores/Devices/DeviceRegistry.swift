@@ -158,11 +158,11 @@ package final class DeviceRegistry {
   private func enqueue(_ transaction: DeviceTransaction, in scope: AppScope) {
     let entry = entry(scope)
     if case .id(let id) = transaction.place {
-      if entry.queues[id] != nil {
-        entry.queues[id]?.append(transaction)
+      if entry.queues[ByteText(id)] != nil {
+        entry.queues[ByteText(id)]?.append(transaction)
         return
       }
-      entry.queues[id] = []
+      entry.queues[ByteText(id)] = []
     }
     entry.reading.append(transaction)
   }
@@ -174,14 +174,14 @@ package final class DeviceRegistry {
     guard case .id(let id) = transaction.place else { return transaction.answer(result) }
     if case .failure = result {
       // Changes behind it fail too: if they were applied first, this one would be older, and lost.
-      let behind = entry.queues.removeValue(forKey: id) ?? []
+      let behind = entry.queues.removeValue(forKey: ByteText(id)) ?? []
       for transaction in [transaction] + behind { transaction.answer(result) }
       return
     }
-    if entry.queues[id]?.isEmpty == false, let next = entry.queues[id]?.removeFirst() {
+    if entry.queues[ByteText(id)]?.isEmpty == false, let next = entry.queues[ByteText(id)]?.removeFirst() {
       entry.reading.append(next)
     } else {
-      entry.queues[id] = nil
+      entry.queues[ByteText(id)] = nil
     }
     transaction.answer(result)
   }
@@ -312,7 +312,7 @@ package final class DeviceRegistry {
   ) -> [(transaction: DeviceTransaction, commit: DeviceCommit)] {
     var words: [UInt32: String] = [:]
     return part.filter { transaction, commit in
-      let clashing = commit.words.filter { words[$0.key, default: $0.value] != $0.value }
+      let clashing = commit.words.filter { !words[$0.key, default: $0.value].hasBytes(of: $0.value) }
       if clashing.isEmpty {
         words.merge(commit.words) { old, _ in old }
         return true

@@ -14,7 +14,7 @@ final class DeviceRegistryScope {
   var announcedAt: Instant?
   /// Changes that wait for an earlier change of the same device, by device. A device without a change in progress has
   /// no entry.
-  var queues: [String: [DeviceTransaction]] = [:]
+  var queues: [ByteText: [DeviceTransaction]] = [:]
 
   init(_ scope: AppScope, prefix: String) {
     self.scope = scope

@@ -7,13 +7,13 @@ extension ExpansionRunner {
   /// Every device has its outcome: publishes the job's outcome, stores that, and acknowledges the delivery.
   /// - Parameter left: called when this process is done with it, also if it must be retried later.
   func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
-    if publishingOutcomes[id] != nil {
-      publishingOutcomes[id]?.append { [self] in
+    if publishingOutcomes[ByteText(id)] != nil {
+      publishingOutcomes[ByteText(id)]?.append { [self] in
         if !delivery.isGone { complete(id, delivery, left: left) }
       }
       return
     }
-    publishingOutcomes[id] = []
+    publishingOutcomes[ByteText(id)] = []
     let then = { [self] in
       delivery.finish()
       left()
@@ -69,7 +69,7 @@ extension ExpansionRunner {
 
   /// Continues what waited for the publishing of a job's outcome.
   private func outcomePublished(_ id: String) {
-    for next in publishingOutcomes.removeValue(forKey: id) ?? [] { next() }
+    for next in publishingOutcomes.removeValue(forKey: ByteText(id)) ?? [] { next() }
   }
 
   private func publishOutcome(

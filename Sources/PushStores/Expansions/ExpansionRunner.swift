@@ -25,9 +25,9 @@ final class ExpansionRunner {
   var counters = ExpansionCounters()
   /// Jobs with a step in progress, and their further steps that came meanwhile: two at once would publish everything
   /// twice.
-  private var busy: [String: [ExpansionDelivery]] = [:]
+  private var busy: [ByteText: [ExpansionDelivery]] = [:]
   /// Jobs whose outcome is being published, and what waits for that: two at once would publish it twice.
-  var publishingOutcomes: [String: [() -> Void]] = [:]
+  var publishingOutcomes: [ByteText: [() -> Void]] = [:]
 
   /// What deliveries wait for, by number. The loop holds only the number: what waits for ever would keep everything in memory.
   private var timers: [UInt64: () -> Void] = [:]
@@ -37,7 +37,7 @@ final class ExpansionRunner {
   /// The newest update of each activity, while it waits for its timestamp.
   var held: [ActivityKey: Held] = [:]
   /// Jobs whose next step has too many open pages before it, since when.
-  var fullSince: [String: (step: UInt32, since: Instant)] = [:]
+  var fullSince: [ByteText: (step: UInt32, since: Instant)] = [:]
   /// When each app was last warned about jobs of its activities.
   var warnedAt: [Warned: Instant] = [:]
 
@@ -137,10 +137,10 @@ final class ExpansionRunner {
     } catch {
       return refuseJob(delivery, job, error.detail, id: nil)
     }
-    if busy[step.id] != nil {
-      busy[step.id]?.append(delivery)
+    if busy[ByteText(step.id)] != nil {
+      busy[ByteText(step.id)]?.append(delivery)
     } else {
-      busy[step.id] = []
+      busy[ByteText(step.id)] = []
       if step.needsRevision { checkWhetherTaken(delivery, step) } else { open(delivery, step) }
     }
   }
@@ -173,7 +173,7 @@ final class ExpansionRunner {
 
   /// Ends the step in this process, whatever its result: the next one of its job may start.
   func end(_ id: String) {
-    guard var waiting = busy.removeValue(forKey: id) else { return }
+    guard var waiting = busy.removeValue(forKey: ByteText(id)) else { return }
     guard !waiting.isEmpty else { return }
     let next = waiting.removeFirst()
     begin(next)

@@ -91,15 +91,15 @@ extension ExpansionRunner {
 
   /// From this number of open pages on the step waits.
   func openMaximum(_ step: Step) -> Int {
-    guard let full = fullSince[step.id], full.step == step.cursor.step,
+    guard let full = fullSince[ByteText(step.id)], full.step == step.cursor.step,
       loop.now.monotonic.milliseconds(since: full.since) >= ExpansionRunner.fullMilliseconds
     else { return settings.openPagesMaximum }
     return .max
   }
 
   func noteFull(_ step: Step) {
-    if fullSince[step.id]?.step == step.cursor.step { return }
+    if fullSince[ByteText(step.id)]?.step == step.cursor.step { return }
     if fullSince.count >= ExpansionRunner.fullMaximum { fullSince = [:] }
-    fullSince[step.id] = (step.cursor.step, loop.now.monotonic)
+    fullSince[ByteText(step.id)] = (step.cursor.step, loop.now.monotonic)
   }
 }

@@ -72,8 +72,8 @@ package final class DeviceForgetter {
   private func isConcerned(_ record: DeviceRecord?, _ subject: ForgottenSubject, at: Int64, now: Int64) -> Bool {
     guard let record, DeviceChange.forgets(record, at: at, now: now) else { return false }
     return switch subject {
-    case .device(let id): record.id == id
-    case .user(let user): record.user == user
+    case .device(let id): record.id.hasBytes(of: id)
+    case .user(let user): record.user?.hasBytes(of: user) ?? false
     }
   }
 }
