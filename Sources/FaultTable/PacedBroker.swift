@@ -129,7 +129,7 @@ package struct PacedBroker: Broker {
   package mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     metadata.reset()
     job.bytes.removeAll(keepingCapacity: true)
-    job.bytes.append(contentsOf: Array(#"{"version":1,"id":""#.utf8))
+    job.bytes.append(contentsOf: PacedBroker.opening)
     PacedBroker.identifier(of: current.number).write(to: &job.bytes)
     job.bytes.append(contentsOf: Array(#"","app":"\#(PacedBroker.apps[app(of: current.number)])","#.utf8))
     job.bytes.append(contentsOf: Array(#""push_type":"alert","to":{"token":"00fc0000"#.utf8))
@@ -153,6 +153,18 @@ package struct PacedBroker: Broker {
   }
 
   private static func number(of identifier: UUIDValue) -> Int { Int(identifier.low & 0xffff_ffff_ffff) }
+
+  /// What a job begins with; its id follows.
+  private static let opening = Array(#"{"version":1,"id":""#.utf8)
+
+  /// A job that is put off before it has a target has no `apns-id`.
+  private static func number(ofJob body: [UInt8]) -> Int {
+    let digits = body.dropFirst(opening.count + 24).prefix(12)
+    guard let number = Int(String(decoding: digits, as: UTF8.self), radix: 16) else {
+      preconditionFailure("a retry copy has its job's body")
+    }
+    return number
+  }
 
   package mutating func publishOutcome(
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
@@ -186,8 +198,7 @@ package struct PacedBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     let dueAt = clock().unixMilliseconds + Int64(delaySeconds) * 1000
-    guard let apnsID = state.apnsID else { preconditionFailure("jobs of this broker have one target") }
-    let retry = Retry(number: PacedBroker.number(of: apnsID), dueAt: dueAt, state: state)
+    let retry = Retry(number: PacedBroker.number(ofJob: body), dueAt: dueAt, state: state)
     retries[delaySeconds, default: ([], 0)].items.append(retry)
     sequence += 1
     return sequence

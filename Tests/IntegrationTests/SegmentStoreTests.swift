@@ -26,10 +26,10 @@ struct SegmentStoreTests {
     let bench = try bench("crud")
     let code = try bench.code("a:1")
     #expect(try bench.wait { bench.store.entry(code, in: bench.scope, then: $0) } == nil)
-    try put(bench, "a:1", #"{"tag":"é\n","is":"\u0000 x"}"#, at: 5)
+    try put(bench, "a:1", #"{"tag":"é :","is":"\u0000 x"}"#, at: 5)
     try put(bench, "b", #"{"not":{"segment":"a:1"}}"#, at: 6)
     let entry = try bench.wait { bench.store.entry(code, in: bench.scope, then: $0) }
-    #expect(entry == SegmentEntry(filter: .leaf(.tagIs("é\n", .text("\0 x"))), putAt: 5))
+    #expect(entry == SegmentEntry(filter: .leaf(.tagIs("é :", .text("\0 x"))), putAt: 5))
     try put(bench, "a:1", #"{"has":"token"}"#, at: 7)
     let all = try bench.wait { bench.store.all(bench.scope, then: $0) }
     #expect(all.count == 2 && all[code]?.putAt == 7 && all[code]?.filter == .leaf(.hasToken))

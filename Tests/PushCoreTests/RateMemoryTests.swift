@@ -94,6 +94,15 @@ struct RateMemoryTests {
     outcome.encode(into: &bytes)
     #expect(bytes.count <= RememberedOutcome.encodedCountMaximum)
     #expect((bytes.count == RememberedOutcome.encodedCountMaximum) == (sentAt == 0), "the widest has no wrapped time")
+    #expect(RememberedOutcome(decoding: bytes.span) == nil, "its times are none")
+  }
+
+  @Test(arguments: [0, Limits.unixMillisecondsMaximum]) func extremesAreRead(time: Int64) {
+    let outcome = RememberedOutcome(
+      outcome: .failed, status: .max, reason: .other(String(repeating: "x", count: 64)), unregisteredAt: time,
+      attempts: .max, isAmbiguous: true, sentAt: time, completedAt: time)
+    var bytes: [UInt8] = []
+    outcome.encode(into: &bytes)
     #expect(RememberedOutcome(decoding: bytes.span) == outcome)
   }
 

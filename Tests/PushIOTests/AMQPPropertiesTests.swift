@@ -137,7 +137,7 @@ struct AMQPPropertiesTests {
     var metadata = MessageMetadata()
     AMQPPropertiesReader.read(header.span, into: &metadata)
     #expect(metadata.deliveryCount == 0)
-    #expect(metadata.attempts == .max)
+    #expect(metadata.attempts == Limits.headerCountMaximum)
     #expect(metadata.isAmbiguous)
     #expect(metadata.enqueuedAt == nil)
   }

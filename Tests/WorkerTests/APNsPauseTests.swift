@@ -7,7 +7,7 @@ import Testing
 /// Which answers pause what, and what goes on.
 @Suite struct APNsPauseTests {
   private func makeBench() throws -> APNsTestBench {
-    let bench = try APNsTestBench()
+    let bench = try APNsTestBench(apps: ["com.example.app", "com.example.other"])
     bench.judge = { service, answer, now in
       let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
       if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }

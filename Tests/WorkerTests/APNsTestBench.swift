@@ -21,7 +21,8 @@ final class APNsTestBench {
 
   init(
     isTLS: Bool = false, port: UInt16? = nil, settings: HTTP2ServerSettings = HTTP2ServerSettings(),
-    policies: ChannelPolicyCache? = nil, _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
+    apps: [String] = ["com.example.app"], policies: ChannelPolicyCache? = nil,
+    _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
   ) throws {
     files = try APNsTestFiles()
     loop = try EventLoop()
@@ -35,8 +36,7 @@ final class APNsTestBench {
     credentials = try Credentials(
       [
         CredentialConfiguration(
-          name: "main", kind: kind, environments: [.production, .sandbox],
-          apps: ["com.example.app", "com.example.other"])
+          name: "main", kind: kind, environments: [.production, .sandbox], apps: apps)
       ], caFile: files.authorityFile)
     let scheme = isTLS ? "https" : "http"
     guard let host = APNsHost(url: "\(scheme)://127.0.0.1:\(port ?? server.port)") else {

@@ -53,8 +53,7 @@ def programs(configuration):
 
 
 class World:
-    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), proxies=True, patience_ms=20):
-        """`patience_ms`: how long the first worker waits for Redis."""
+    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), proxies=True):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="herald-chaos."))
         self.processes = Processes()
         self.windows = []
@@ -62,7 +61,6 @@ class World:
         # Notes about a run that did not fail.
         self.notes = []
         self.prefetch = prefetch
-        self.patience_ms = patience_ms
         self._makers = 0
         self._reloads = 0
         self.producer = None
@@ -99,9 +97,8 @@ class World:
 
         def write(number):
             seen = {server: self.proxy.ports[f"{server}-{number}"] for server in SERVERS} if proxies else ports
-            patience = self.patience_ms if number == 0 else 20
             return lambda admin_port, limits: herald.configuration(
-                PREFIX, seen, self.apns, self.sandbox, self.prefetch, admin_port, patience, limits)
+                PREFIX, seen, self.apns, self.sandbox, self.prefetch, admin_port, limits)
 
         self.workers = [
             herald.Worker(self.processes, program, f"worker-{i}", self.folder, write(i)) for i in range(workers)]
