@@ -436,7 +436,7 @@ struct RedisDeviceKeyTests {
     end
     for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
       local value, left = redis.call('GET', key), redis.call('TTL', key) - seconds
-      if not string.find(key, '}:c', 1, true) then
+      if not string.find(key, '}:[cs]') then
         local at = string.find(key, '}:d:', 1, true) and 1 or 2
         while at <= #value do
           local kind = string.byte(value, at)
