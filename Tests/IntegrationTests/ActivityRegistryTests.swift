@@ -49,13 +49,18 @@ struct ActivityRegistryTests {
     }
   }
 
-  private func compare(_ bench: ActivityRegistryBench, _ model: ActivityModel, _ ids: [ActivityID]) throws -> Bool {
+  /// - Parameter tells: a difference is a mistake: it is shown.
+  private func compare(
+    _ bench: ActivityRegistryBench, _ model: ActivityModel, _ ids: [ActivityID], tells: Bool = true
+  ) throws -> Bool {
     for id in ids {
       let snapshot = model.snapshot(id)
       let shown = try bench.show(id)
       guard shown == snapshot else {
-        #expect(shown?.activity == snapshot?.activity)
-        #expect(shown?.members == snapshot?.members)
+        if tells {
+          #expect(shown?.activity == snapshot?.activity)
+          #expect(shown?.members == snapshot?.members)
+        }
         return false
       }
       let live = snapshot?.members.filter { $0.value.status == .live }.keys.sorted() ?? []
@@ -119,7 +124,7 @@ struct ActivityRegistryTests {
       var after = model
       _ = after.perform(call, now: bench.now)
       guard after != model else { continue }
-      if try compare(bench, after, ids) {
+      if try compare(bench, after, ids, tells: false) {
         model = after
         done += 1
       } else {
