@@ -71,11 +71,15 @@ struct SimulatedAudienceCalls {
     firstFind = firstFind ?? unixMicroseconds
     add(below(3) == 0 ? 86_400 : below(20))
     for _ in 0...below(4) {
-      let (device, token) = (below(6), below(6))
-      for set in [device, token] { if set == 5 { add("", "") } else { add(set, word(set)) } }
+      let (device, tokens) = (below(6), below(3))
+      if device == 5 { add("", "") } else { add(device, word(device)) }
       if below(2) == 0 { add("") } else { add(below(130)) }
       // A call without a device requests no ordinal, or one in any case.
-      add(device == 5 ? 2 * below(2) : below(3))
+      add(device == 5 ? 2 * below(2) : below(3), tokens)
+      for _ in 0..<tokens {
+        let token = below(5)
+        add(token, word(token))
+      }
     }
     return registry("registry find")
   }
@@ -101,7 +105,7 @@ struct SimulatedAudienceCalls {
     let (forgotten, guards) = (marks == 0 ? 0 : below(6) / 5, below(8) / 7)
     let (records, marked) = (below(3) / 2, below(12) / 11)
     add(forgotten, guards, records, marked)
-    for _ in 0..<forgotten { add(1 + below(marks), milliseconds - below(20_000)) }
+    for _ in 0..<forgotten { add(1 + below(marks), milliseconds - below(20_000), below(2)) }
     for _ in 0..<guards {
       let set = below(6)
       add(set, word(set))

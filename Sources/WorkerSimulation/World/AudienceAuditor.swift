@@ -266,18 +266,10 @@ package final class AudienceAuditor {
       || age >= WorkerWorld.ageMaximumSeconds * 1_000
   }
 
-  /// An update may be overtaken while it becomes pages, or its activity may have ended, or not have started.
+  /// A job of an activity may be overtaken, or its activity may have ended, or not have started.
   private func isExcused(_ outcome: String, _ job: Job) -> Bool {
     guard AudienceAuditor.summary(outcome) == nil, !outcome.contains("\"outcome\":\"expired\"") else { return false }
-    if outcome.contains("\"outcome\":\"throttled\"") {
-      // An end gives way too, to an update of its second or later: their order is that of their timestamps.
-      return job.job.push == .update
-        || job.job.push == .end
-          && jobs.values.contains {
-            $0.job.activity == job.job.activity && $0.job.push == .update
-              && $0.publishedAt / 1_000_000 >= job.publishedAt / 1_000_000
-          }
-    }
+    if outcome.contains("\"outcome\":\"throttled\"") { return isOvertaken(job) }
     guard job.job.push != nil else { return false }
     let endedAt = job.endedAt ?? .max
     let hasEnded = jobs.values.contains {

@@ -49,6 +49,26 @@ extension AudienceAuditor {
     }
   }
 
+  /// A newer job of its activity came before its outcome. Messages tell the second of their publication: an end, for all or for some, gives way
+  /// only to one of a later second; an update also to one of its own second, which came while it waited for its timestamp.
+  func isOvertaken(_ job: Job) -> Bool {
+    let second = job.publishedAt / 1_000
+    func isThere(_ pushes: [SimulatedAudienceJob.ActivityPush?], from earliest: Int64) -> Bool {
+      jobs.values.contains { other in
+        other.job.activity == job.job.activity && other.job.id != job.job.id && pushes.contains(other.job.push)
+          && other.publishedAt / 1_000 >= earliest
+          // With a wrong clock, a copy may have expired before.
+          && (hasWrongClocks || other.publishedAt <= job.endedAt ?? .max)
+      }
+    }
+    switch job.job.push {
+    case nil, .start: return false
+    case .update: return isThere([.update, .end], from: second)
+    case .end: return isThere([.update], from: second + 1)
+    case .leave: return isThere([.end], from: second + 1)
+    }
+  }
+
   /// The job with an activity's highest revision, among updates and ends that were not overtaken or refused. nil also where no outcome tells
   /// the revision of a job that may be lost.
   func newest(_ activity: String) -> Job? {
