@@ -121,7 +121,7 @@ import Testing
   @Test func aSlowAPNsIsNoStandstill() {
     let bench = Bench(jobs: 200)
     bench.switches.latencyMilliseconds = 7_000
-    // So slow, it has a few at a time.
+    // So slow, it has 8 at a time: 175 s for all, if it always has them.
     bench.play(untilSecond: 600)
     #expect(bench.notices.isEmpty && bench.restarts.isEmpty)
     #expect(bench.world.broker.isEmpty)
