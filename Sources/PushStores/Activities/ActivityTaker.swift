@@ -164,6 +164,9 @@ package final class ActivityTaker {
     }
   }
 
+  /// Nobody wants the results any more: what waits for its turn is not done. It would hold this taker, and its caller.
+  package func forget() { turns = [:] }
+
   private static func taken(
     _ result: Result<ActivityRegistry.Revised, ActivityRegistryFailure>, _ field: String
   ) -> Taken {

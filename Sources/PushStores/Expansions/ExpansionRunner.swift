@@ -75,6 +75,7 @@ final class ExpansionRunner {
     publishingOutcomes = [:]
     held = [:]
     timers = [:]
+    taker.forget()
   }
 
   /// Calls this later, unless the deliveries are forgotten before.
