@@ -302,7 +302,7 @@ struct RedisDeviceKeyTests {
   }
 
   /// Random questions and reports, in random order and at random times: Redis answers as memory does.
-  @Test(arguments: 1...6 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
+  @Test(arguments: 1...12 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
     let limits = RateLimits(
       RateLimit(burst: 20, perSecond: 0.0001),
       overrides: [
@@ -339,12 +339,14 @@ struct RedisDeviceKeyTests {
     /// Admitted and not answered yet.
     var underWay: [Asked] = []
     func somebody() -> Asked {
-      let type: PushType = [.alert, .alert, .alert, .background, .voip][Int(random.next() % 5)]
+      // Copies of a job have its type, and so its rule.
+      let id = random.next() % 80
+      let type: PushType = [.alert, .alert, .alert, .background, .voip][Int(id % 5)]
       let registeredAt = Bool.random(using: &random) ? nil : Int64(random.next() % 1000)
       let collapseID = ["", "", "one", "two"][Int(random.next() % 4)]
       return Asked(
         token: "device-\(random.next() % 3)", type: type, registeredAt: registeredAt, collapseID: collapseID,
-        sequence: random.next() % 2 == 0 ? nil : Int64(random.next() % 40), id: random.next() % 80)
+        sequence: random.next() % 2 == 0 ? nil : Int64(random.next() % 40), id: id)
     }
     let start = memory.now.unixMilliseconds - 2000
     for step in 0..<400 {
@@ -375,7 +377,7 @@ struct RedisDeviceKeyTests {
         try pass(seconds: step % 100 == 50 ? 7 * 3600 : 20)
         if step % 100 == 50 { underWay = [] }
       }
-      var asked: [(of: Asked, memory: Ticket, redis: Ticket)] = []
+      var asked: [(of: Asked, carries: Bool, memory: Ticket, redis: Ticket)] = []
       for _ in 0..<Int.random(in: 1...4, using: &random) {
         // An admitted job comes back, is redelivered, or is published again; or it is a new one.
         let isKnown = !underWay.isEmpty && random.next() % 2 == 0
@@ -387,7 +389,7 @@ struct RedisDeviceKeyTests {
         let takeover: Takeover = random.next() % 5 == 0 ? .anyClaim : .none
         asked.append(
           (
-            one,
+            one, carries,
             memory.ask(
               one.job, id: one.id, firstSeen: firstSeen, earlier: carries ? one.memoryClaim : 0,
               takeover: takeover),
@@ -396,12 +398,14 @@ struct RedisDeviceKeyTests {
               takeover: takeover)
           ))
       }
-      for (of, one, other) in asked {
+      for (of, carries, one, other) in asked {
         let admission = try memory.answer(one)
         let expected = Answered(admission)
         let answer = try Answered(redis.answer(other))
         #expect(answer == expected, "step \(step)")
         if admission.leavesClaim {
+          // The attempt that it comes back from is over.
+          if carries { underWay.removeAll { $0.redisClaim == of.redisClaim } }
           var admitted = of
           admitted.memoryClaim = memory.claim(of: one)
           admitted.redisClaim = redis.claim(of: other)

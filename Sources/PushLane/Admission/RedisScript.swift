@@ -18,8 +18,9 @@ import PushCore
 /// | 161 | an answer: length of the rest (1 byte), name of the job (8), the outcome (`RememberedOutcome.encode`) |
 ///
 /// Claims and answers come after all other records. A worker stores an answer with one `APPEND`, without a read. The answer expires the
-/// outcomes' lifetime after its claim does, so all expiries use Redis' own clock. A claim that expired without an answer is kept as long. A
-/// job's records are found by its name and kind at any position, so an unreadable record hides no others.
+/// outcomes' lifetime after its claim does (of several, the last one's: each copy that takes a job over claims and is answered), so all
+/// expiries use Redis' own clock. A claim that expired without an answer is kept as long. A job's records are found by its name and kind
+/// at any position, so an unreadable record hides no others.
 package enum RedisScript {
   /// The first byte of a value.
   static let version: UInt8 = 209
@@ -41,9 +42,9 @@ package enum RedisScript {
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
   /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). For a numbered job with a collapse id, all of
-  /// these, and its `sequence`: the newest one is in a separate key, `<prefix>{<device>}:s<hash of the collapse id>`, in decimal. Settings: lifetime of delayed jobs' keys
-  /// (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate but APNs' refusals) and name (4 bytes) of
-  /// each rule. Numbers are doubles unless stated otherwise.
+  /// these, and its `sequence`: the newest one is in a separate key, `<prefix>{<device>}:s<hash of the collapse id>`, in decimal.
+  /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
+  /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
   /// The reply is 0 if all proceed, else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 = dead since -n
   /// (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but a write failed (a replica, out of memory);
@@ -165,17 +166,19 @@ package enum RedisScript {
         if kind == 5 and at + 17 <= #value then
           stop, name, its = at + 17, sub(value, at + 1, at + 8), number_of('<I4', value, at + 13) + remembered
           record = sub(value, at, stop)
-          -- Its answer goes with it, for its end is the claim's.
-          local later = find(value, name, stop + 1, true)
+          -- Its answer goes with it, for its end is the claim's. Where a copy took the job over, both are answered.
+          local all, awaited, later = record, 1, find(value, name, stop + 1, true)
           while later do
-            local start, finish = record_at(value, later)
+            local start, finish, is_claim = record_at(value, later)
             if start then
-              record = sub(value, start, finish)
+              if is_claim then its = number_of('<I4', value, later + 12) + remembered end
+              if not is_claim or byte(record) == 5 then record = sub(value, start, finish) end
+              all, awaited = all .. sub(value, start, finish), awaited + (is_claim and 1 or -1)
               value = sub(value, 1, start - 1) .. sub(value, finish + 1)
             end
             later = find(value, name, start or later + 1, true)
           end
-          if byte(record) == 5 and its - remembered > seconds then record, left = nil, left .. record end
+          if awaited > 0 and its - remembered > seconds then record, left = nil, left .. all end
         elseif kind == 161 and record_at(value, at + 2) then
           stop, name, its = at + 1 + byte(value, at + 1), sub(value, at + 2, at + 9), seconds + remembered
           record = sub(value, at, stop)
@@ -202,8 +205,9 @@ package enum RedisScript {
       return 0
     end
 
-    -- Charges the rate and leaves a claim, in the place of what the job had before. Its own claim is made anew, and was paid for.
-    local function charge(device, ask, value, rule, has_records, charged, is_own)
+    -- Charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
+    -- (`is_shared`). Its own claim is made anew, and was paid for.
+    local function charge(device, ask, value, rule, has_records, charged, is_own, is_shared)
       local collapsed, received, newest, whose
       if not is_own and #ask > 42 then
         local numbered, sequence = device .. ':s' .. sub(ask, 22, 29), number_of('<d', ask, 43)
@@ -234,7 +238,7 @@ package enum RedisScript {
         end
       end
       if wait > 0 then return ceil(wait / 1000) end
-      if has_records then value = without(value, sub(ask, 2, 9)) end
+      if has_records and not is_shared then value = without(value, sub(ask, 2, 9)) end
       if rule.interval > 0 and not is_paid then
         if ahead == 0 and last > first then run = (run + 1) % 256 end
         local its = now + ahead + rule.interval
@@ -289,7 +293,7 @@ package enum RedisScript {
           write(device, value, life())
         end
       end
-      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, is_own)
+      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, is_own, is_repeated and claim)
       if not is_repeated then return answer end
       if type(answer) == 'number' then return redis.status_reply('repeated ' .. format('%.0f', answer)) end
       return answer.ok and redis.status_reply('repeated ' .. answer.ok) or answer
