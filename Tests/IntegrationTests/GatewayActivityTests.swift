@@ -17,7 +17,12 @@ struct GatewayActivityTests {
     struct Device: Decodable {
       let device: String?
       let state: String
-      let token_at: Int64
+      let tokenAt: Int64
+
+      enum CodingKeys: String, CodingKey {
+        case device, state
+        case tokenAt = "token_at"
+      }
     }
 
     let activity: String
@@ -58,7 +63,7 @@ struct GatewayActivityTests {
       #expect(page.members.live == ordinals.count { $0 % 3 != 0 })
       // A hash of few values comes at once.
       #expect(!page.devices.isEmpty && page.devices.count <= 200 + 512, "\(page.devices.count)")
-      found += page.devices.map(\.token_at)
+      found += page.devices.map(\.tokenAt)
       (pages, next) = (pages + 1, page.next)
     }
     // Each device once: no two have the same time.

@@ -33,6 +33,8 @@ struct GatewayBodyParts {
   private var beginningWaiter: CheckedContinuation<GatewayExchange.Beginning, any Error>?
   /// Finds a valid key in the beginning of a body; nil: the key is not in the body.
   private let find: (([UInt8]) -> APIKey?)?
+  /// The head has a key that is looked up: it may be newer than what was read last.
+  private let isKeyAwaited: Bool
   /// Its key; nil: not known yet.
   private(set) var key: APIKey?
   private var bytes: [UInt8] = []
@@ -42,14 +44,15 @@ struct GatewayBodyParts {
   private var nextFindCount = 1
 
   /// - Parameter key: from the head of the request; nil: it has no valid one.
-  init(budget: SharedBudget, key: APIKey?, find: (([UInt8]) -> APIKey?)?) {
+  init(budget: SharedBudget, key: APIKey?, isKeyAwaited: Bool = false, find: (([UInt8]) -> APIKey?)?) {
     self.budget = budget
     self.key = key
+    self.isKeyAwaited = isKeyAwaited
     self.find = find
   }
 
   /// No more is read before the key is known.
-  var isFull: Bool { key == nil && bytes.count >= GatewayLimits.unkeyedBodyBytesMaximum }
+  var isFull: Bool { key == nil && (isKeyAwaited || bytes.count >= GatewayLimits.unkeyedBodyBytesMaximum) }
   /// The request's task waits for more.
   var isAwaited: Bool { endWaiter != nil || beginningWaiter != nil }
 
@@ -63,7 +66,9 @@ struct GatewayBodyParts {
       if let found = find(bytes + part.readableBytesView) { adopt(found) }
       guard refusal == nil else { return }
     }
-    guard budget.take(count, for: key?.id) else { return refuse(GatewayBodyParts.tooMany(isKeyed: key != nil)) }
+    guard budget.take(count, for: key?.id) else {
+      return refuse(GatewayBodyParts.tooMany(isKeyed: key != nil || isKeyAwaited))
+    }
     bytes.append(contentsOf: part.readableBytesView)
   }
 

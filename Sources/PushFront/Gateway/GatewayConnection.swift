@@ -150,7 +150,9 @@ final class GatewayConnection: ChannelDuplexHandler {
       if let key, !membership.show(key) {
         return refuse(context, Problem(.unavailable, "clients with this key have too many connections; try again"))
       }
-      body = GatewayBodyParts(budget: responder.services.budget, key: key, find: responder.finder(route))
+      body = GatewayBodyParts(
+        budget: responder.services.budget, key: key,
+        isKeyAwaited: key == nil && responder.looksUpKey(of: request, route), find: responder.finder(route))
       exchange = GatewayExchange(request, route, key: key, self, on: context.eventLoop)
       arm(context, seconds: key == nil ? GatewayLimits.keySeconds : GatewayLimits.bodySeconds)
     case .body(let part):

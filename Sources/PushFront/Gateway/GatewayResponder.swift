@@ -126,6 +126,13 @@ struct GatewayResponder: Sendable {
     return route.scope == nil ? nil : request.authorization(["bearer"]).flatMap(services.knownKey)
   }
 
+  /// Whether the head has what the route takes for a key. If it is not known, it is looked up, and no body is read before that.
+  func looksUpKey(of request: GatewayRequest, _ route: GatewayRoute?) -> Bool {
+    guard let route, route.scope != nil else { return false }
+    if case .liveActivities = route { return false }
+    return request.authorization(["bearer"]) != nil
+  }
+
   /// Finds a valid key in the beginning of a body; nil: the route has its key in the head.
   func finder(_ route: GatewayRoute?) -> (([UInt8]) -> APIKey?)? {
     guard case .liveActivities = route else { return nil }
