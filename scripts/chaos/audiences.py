@@ -41,11 +41,21 @@ def start_token(number):
     return f"00fc{number:060x}"
 
 
+def token(number):
+    return f"00fd{number:060x}"
+
+
+def tokens_of(name):
+    """What a push for this device may go to; update tokens are APNs' own."""
+    number = int(name.removeprefix("phone-"))
+    return {token(number), start_token(number)}
+
+
 def registration(number):
     """Each third device is too old for channels."""
     return {
         "kind": "device", "at": int(time.time() * 1000), "app": AUDIENCE_APP, "device": device(number),
-        "user": f"user-{number // _DEVICES_OF_USER}", "token": f"00fd{number:060x}",
+        "user": f"user-{number // _DEVICES_OF_USER}", "token": token(number),
         "push_to_start": {"*": start_token(number)}, "os_version": "17.7" if number % 3 == 2 else "18.1",
         "tags": {"plan": "gold" if number % 2 == 0 else "free"},
     }
@@ -61,12 +71,15 @@ class Maker:
         self.activities = 0
 
     def _job(self, kind, to, devices, payload, activity=None, number=None):
+        """`number`: its place among the jobs of its activity, whatever order they are published in."""
         self.count += 1
         job_id = f"audience-{self.run}-{self.count}"
         document = {"version": 1, "id": job_id, "app": AUDIENCE_APP, "to": to, "payload": {"aps": payload},
                     "push_type": "alert" if activity is None else "liveactivity"}
         if kind == "start":
             document["activity"] = activity
+        if number is not None:
+            document["sequence"] = number
         return AudienceJob(job_id, kind, devices, json.dumps(document).encode(), activity, number)
 
     def _users(self):
@@ -93,14 +106,18 @@ class Maker:
         start = {"event": "start", "attributes-type": "Ride", "attributes": {}, "content-state": {"n": first},
                  "alert": {"title": "t", "body": "b"}}
         life = [(0.0, self._job("start", to, devices, start, name, first))]
+        # Some producers publish all at once, and not in order.
+        is_burst = self.random.random() < 0.4
         at = 1.0
-        for number in range(first + 1, first + 2 + self.random.randrange(4)):
-            at += self.random.uniform(0.3, 2.5)
+        for number in range(first + 1, first + (5 if is_burst else 2) + self.random.randrange(4)):
+            at += 0 if is_burst else self.random.uniform(0.3, 2.5)
             update = {"event": "update", "content-state": {"n": number}}
             life.append((at, self._job("update", {"activity": name}, None, update, name, number)))
         if self.random.random() < 0.5:
             end = {"event": "end", "content-state": {"n": first + 99}}
-            life.append((at + 2, self._job("end", {"activity": name}, None, end, name, first + 99)))
+            life.append((at + (0 if is_burst else 2), self._job("end", {"activity": name}, None, end, name, first + 99)))
+        if is_burst:
+            life[1:] = self.random.sample(life[1:], len(life) - 1)
         return life
 
 

@@ -14,13 +14,13 @@ from herald import ATTEMPTS_MAXIMUM
 # Faults after which the broker redelivers jobs that may have been sent.
 REPEATING = ("worker-kill", "worker-pause", "worker-partition", "broker-")
 # Faults that erase Redis' memory.
-EMPTYING = ("redis-flush",)
+EMPTYING = ("redis-flush", "redis-rewind")
 # The longest wait of an admitted job for room before its request is written.
 ADMITTED_SECONDS = 10
 # Heartbeats notice a loss late, and lost messages come back later still.
 LINGERING_SECONDS = 15
-# The longest time of a job beside another app's bad tokens, without other faults: less than any pause.
-BESIDE_SECONDS = 10
+# The longest time of a job beside another tenant's trouble, without other faults: less than any pause, and than any request's timeout.
+BESIDE_SECONDS = {"campaign-bad-tokens": 10, "sandbox-silent": 5}
 
 Window = collections.namedtuple("Window", "kind start end")
 # `reason` is Herald's, `death` the broker's; None where there is none.
@@ -49,7 +49,7 @@ class Verdict:
 
     def summary(self):
         names = ["jobs", "targets", "accepted", "told", "sent_twice", "told_twice", "ambiguous", "dead_letters",
-                 "audiences", "audience_parts", "activities"]
+                 "audiences", "audience_parts", "devices_judged", "activities", "beside_judged"]
         words = [f"{name.replace('_', ' ')} {self.counts[name]}" for name in names]
         words += [f"lost {len(self.findings['lost'])}" if "lost" in self.findings else "lost 0"]
         unexpected = sum(len(texts) for kind, texts in self.findings.items() if kind != "lost")
@@ -207,17 +207,18 @@ def _audit_superseded(verdict, job, token, outcomes, newest):
 
 
 def _audit_beside(verdict, book, job, outcomes):
-    """Another app's bad tokens must not delay it. Checked only while no other fault was active."""
+    """Another tenant's bad tokens, or silent APNs, must not delay it. Checked only while no other fault was active."""
     if job.kind != "beside" or not outcomes:
         return
     ended_at = min(outcome.completed_at for outcome in outcomes) / 1000
     meanwhile = {window.kind for window in book.windows if window.start <= ended_at
                  and window.end + audit_requests.SETTLING_SECONDS >= job.published_at}
-    if meanwhile != {"campaign-bad-tokens"}:
+    if len(meanwhile) != 1 or not meanwhile <= BESIDE_SECONDS.keys():
         return
+    kind = meanwhile.pop()
     verdict.counts["beside_judged"] += 1
-    if ended_at - job.published_at > BESIDE_SECONDS:
-        verdict.fail("stood still beside bad tokens", f"{job.id}: {ended_at - job.published_at:.1f} s")
+    if ended_at - job.published_at > BESIDE_SECONDS[kind]:
+        verdict.fail(f"stood still beside {kind}", f"{job.id}: {ended_at - job.published_at:.1f} s")
 
 
 def _audit_dead_letters(verdict, job, fates, letters):

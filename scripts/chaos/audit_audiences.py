@@ -1,8 +1,10 @@
 """The auditor's third part: jobs for audiences, and Live Activities. No device is missed, none gets anything twice unless it says
-`ambiguous`, and in the end every device shows its activity's newest state."""
+`ambiguous`, no push reaches another device than the one that it is told of, and in the end every device shows its activity's newest
+state."""
 
 import collections
 
+import audiences
 from audit import EMPTYING
 
 # After Redis was emptied: until all devices are registered again, and the segment is stored.
@@ -11,8 +13,9 @@ KNOWN_SECONDS = 30
 _FINE = ("accepted", "throttled")
 
 
-def audit(verdict, jobs, outcomes, acceptances, activities, windows):
-    """jobs: by id. outcomes: of the audiences' app. acceptances: counts by apns-id. activities: what the devices show."""
+def audit(verdict, jobs, outcomes, acceptances, activities, windows, reached):
+    """jobs: by id. outcomes: of the audiences' app. acceptances: counts by apns-id. activities: what the devices show. reached: the tokens
+    for which APNs accepted a push, by apns-id."""
     parents, parts = collections.defaultdict(list), collections.defaultdict(list)
     for outcome in outcomes:
         (parts if outcome.parent_id else parents)[outcome.parent_id or outcome.job_id].append(outcome)
@@ -22,6 +25,7 @@ def audit(verdict, jobs, outcomes, acceptances, activities, windows):
         verdict.counts["audiences"] += 1
         mates = [mate for mate in jobs.values() if job.activity is not None and mate.activity == job.activity]
         _audit_job(verdict, job, parents[job.id], parts[job.id], acceptances, windows, _Life(mates, parents))
+        _audit_devices(verdict, job, parts[job.id], reached)
     _audit_activities(verdict, jobs, parents, parts, activities, windows)
 
 
@@ -87,6 +91,19 @@ def _audit_job(verdict, job, outcomes, parts, acceptances, windows, life):
         verdict.fail("device missed", f"{name} {target}")
 
 
+def _audit_devices(verdict, job, parts, reached):
+    """Nothing excuses a push to another device: whatever Redis forgot, it was not asked for."""
+    if job.kind not in ("alert", "start"):
+        return
+    for part in parts:
+        if part.device is None:
+            continue
+        verdict.counts["devices_judged"] += part.apns_id in reached
+        strangers = reached.get(part.apns_id, set()) - audiences.tokens_of(part.device)
+        if strangers:
+            verdict.fail("sent to another device", f"{job.kind} {job.id} {part.device}: {sorted(strangers)}")
+
+
 def _audit_target(verdict, name, job, tales, acceptances, is_forgotten):
     verdict.counts["audience_parts"] += 1
     is_marked = is_forgotten or any(tale.ambiguous for tale in tales)
@@ -106,10 +123,8 @@ def _audit_activities(verdict, jobs, parents, parts, activities, windows):
     for job in jobs.values():
         if job.kind == "start":
             starts[job.activity] = job
-        for outcome in parents[job.id]:
-            if job.kind in ("update", "end") and outcome.outcome == "completed" and outcome.revision is not None:
-                if job.activity not in newest or newest[job.activity][0] < outcome.revision:
-                    newest[job.activity] = outcome.revision, job
+        elif job.kind in ("update", "end") and {one.outcome for one in parents[job.id]} != {"invalid"}:
+            newest[job.activity] = max(newest.get(job.activity, job), job, key=lambda one: one.number)
     shown = collections.defaultdict(list)
     for activity in activities:
         shown[activity["id"], activity["device"]].append(activity)
@@ -125,10 +140,10 @@ def _audit_activities(verdict, jobs, parents, parts, activities, windows):
         tales = [tale for tale in parts[start.id] if tale.device == device]
         if len(cards) > 1 and not any(tale.ambiguous for tale in tales):
             verdict.fail("started twice, unmarked", f"{name} {device}")
-        revision, job = newest.get(name, (None, start))
+        job = newest.get(name, start)
         # Updates come in one way.
         told = [tale for tale in parts[job.id] if (tale.channel if cards[-1]["channel"] else tale.device == device)]
-        if revision is not None and any(tale.outcome not in _FINE for tale in told):
+        if job is not start and any(tale.outcome not in _FINE for tale in told):
             continue
         number = cards[-1]["content_state"]["n"]
         if number != job.number:

@@ -107,6 +107,17 @@ def worker_pause(world, this):
 
 
 @fault("worker")
+def worker_clock(world, this):
+    """Its machine's clock is up to two hours ahead or behind."""
+    worker = world.workers[this.worker]
+    worker.stop()
+    worker.start(clock_seconds=int(14_400 * (this.choice - 0.5)))
+    time.sleep(this.seconds)
+    worker.stop()
+    worker.start()
+
+
+@fault("worker")
 def worker_partition(world, this):
     """One worker loses the broker, which redelivers its jobs to others while it still has them."""
     _hole(world, "broker", this, this.worker)
@@ -222,6 +233,14 @@ def queue_delete_jobs(world, this):
 @fault("redis")
 def redis_flush(world, _):
     world.redis.command("FLUSHALL")
+
+
+@fault("redis")
+def redis_rewind(world, this):
+    """What Redis confirmed in the last seconds is gone: as after a failover to a replica that lagged."""
+    mark = world.redis.mark()
+    time.sleep(min(this.seconds, 10))
+    world.redis.rewind(mark)
 
 
 @fault("redis")
@@ -363,6 +382,25 @@ def campaign_bad_tokens(world, _):
             time.sleep(0.02)
         _wait_quietly(35, lambda: all(job.id in world.reader.jobs for job in jobs))
     finally:
+        world.producer.only_injected.clear()
+
+
+@fault("all")
+def sandbox_silent(world, _):
+    """Another pool's APNs takes requests and answers none, with four times the prefetch of jobs in front of it; beside them transactional
+    jobs of another credential. No other fault is active meanwhile, so that the auditor can measure how long those took."""
+    time.sleep(SETTLING_SECONDS + 1)
+    world.producer.only_injected.set()
+    number = world.sandbox.add_fault("silence")
+    try:
+        world.inject(4 * world.prefetch * len(world.workers), ["crowd"])
+        jobs = []
+        for _ in range(60):
+            jobs += world.inject(1, ["beside"])
+            time.sleep(0.25)
+        _wait_quietly(60, lambda: all(job.id in world.reader.jobs for job in jobs))
+    finally:
+        world.sandbox.remove_fault(number)
         world.producer.only_injected.clear()
 
 

@@ -9,7 +9,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from processes import Failure, free_port
+from processes import Failure, free_port, wait_until
 
 # Far enough apart that the times of attempts show which of them a retry waited for.
 RETRY_DELAYS = (1, 3)
@@ -99,6 +99,17 @@ def put_segment(program, file, code, filter_text):
     return result.returncode == 0
 
 
+def wrong_clock(seconds, folder):
+    """The variables that set a process's wall clock off by so much. `folder` keeps the library that does it."""
+    if not seconds:
+        return {}
+    library = folder / "clock.so"
+    if not library.exists():
+        source = pathlib.Path(__file__).resolve().parent / "clock.c"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True, timeout=60)
+    return {"LD_PRELOAD": str(library), "SHIFTED_CLOCK_S": str(seconds)}
+
+
 class Worker:
     """One worker, with its own name and proxies; its process may be stopped and started."""
 
@@ -117,12 +128,14 @@ class Worker:
         # Each unexpected end, for people.
         self.crashes = []
 
-    def start(self):
+    def start(self, clock_seconds=0):
+        """`clock_seconds`: how far its clock is ahead; negative: behind."""
         self.starts += 1
         with open(self.log, "a", encoding="utf-8") as file:
             file.write(f"== start {self.starts}\n")
         self.process = self.processes.start(
-            [self.program, "run", "--config", str(self.file)], self.log, environment())
+            [self.program, "run", "--config", str(self.file)], self.log,
+            environment() | wrong_clock(clock_seconds, self.folder))
 
     def kill(self):
         self.note_crash()
@@ -135,8 +148,9 @@ class Worker:
         self.processes.signal(self.process, signal.SIGCONT)
 
     def reload(self, limits):
-        """SIGHUP, with changed limits in its file."""
+        """SIGHUP, with changed limits in its file. A process that is just being loaded would die of it."""
         self.file.write_text(self._write(self.admin_port, limits))
+        wait_until(f"{self.name} is up", 20, lambda: self.get("/livez")[0] == 200)
         self.processes.signal(self.process, signal.SIGHUP)
 
     def stop(self, seconds=40):

@@ -64,12 +64,20 @@ KINDS = {
     "hushed": (4, ["ab51"]),
     "beside": (60, ["00fc"]),
     "oversized": (1, ["00fc"]),
+    # With headers of the worker's own, copied or forged by its producer.
+    "forged": (20, ["00fc"]),
 }
 
 # Published by faults only.
 CAMPAIGN_KINDS = {"campaign-bad": (600, ["bad0"]), "campaign-good": (400, ["00fc"])}
+_CROWD_KINDS = {"crowd": (1, ["00fc"])}
 
-_ALL_KINDS = KINDS | CAMPAIGN_KINDS
+# What a producer, a shovel or an operator may put into a header: each type of AMQP, at its ends.
+_FORGED_NAMES = ["attempts", "cursor", "claim", "first-seen", "redeliveries", "isolated", "replay", "apns-id", "ambiguous"]
+_FORGED_VALUES = [0, -1, 2**31 - 1, -2**31, 2**32 - 1, 2**63 - 1, -2**63, "", "4294967295", "\u00e9\u0000", b"\xff\xfe", True, None,
+                  [1, "x"], {"x": 1}]
+
+_ALL_KINDS = KINDS | CAMPAIGN_KINDS | _CROWD_KINDS
 _APPS = {"hot": LIMITED_APP, "beside": BESIDE_APP, "campaign-bad": CAMPAIGN_APP, "campaign-good": CAMPAIGN_APP}
 _HOT_DEVICES = 8
 _OVERSIZED_BYTES = 530_000
@@ -80,7 +88,7 @@ _NAMESPACE = uuid.UUID("66f0f2ab-a559-4457-9a4d-d3d9f5a2fb2a")
 
 class Job:
     __slots__ = ("id", "job_class", "kind", "tokens", "body", "app", "environment", "collapse_id", "expiration",
-                 "token_registered_at", "timestamp", "later", "publishes", "published_at", "confirmed_at")
+                 "token_registered_at", "timestamp", "later", "headers", "publishes", "published_at", "confirmed_at")
 
     def __init__(self, job_id, job_class, kind, tokens, body, app=APP, environment="production"):
         self.id = job_id
@@ -99,6 +107,8 @@ class Job:
         self.timestamp = None
         # What the producer publishes this many seconds later: a job; None: this one again.
         self.later = []
+        # AMQP headers.
+        self.headers = None
         self.publishes = 0
         # Unix time of the first publish.
         self.published_at = None
@@ -127,6 +137,9 @@ class Job:
                 allowed, may_accept = {"expired"}, False
             elif self.kind in ("soon", "doubled-soon"):
                 allowed = {"accepted", "expired"}
+            elif self.kind == "forged":
+                # A worker may believe what the headers say about the job itself: that its attempts are used up, or that it is old.
+                allowed = {"accepted", "failed", "expired"}
             elif self.kind == "hot":
                 allowed = {"accepted", "throttled"}
             yield token, apns_id(self.id, token, len(self.tokens)), allowed, may_accept
@@ -170,7 +183,7 @@ class JobMaker:
         else:
             self.token = tokens[0]
         job = Job(job_id, job_class, kind, tokens, None, _APPS.get(kind, APP),
-                  "sandbox" if kind == "sandbox" else "production")
+                  "sandbox" if kind in ("sandbox", "crowd") else "production")
         self._adorn(job)
         job.body = self._body(job, number)
         return job
@@ -194,6 +207,9 @@ class JobMaker:
         elif job.kind == "doubled-soon":
             job.expiration = now + 4
             job.later = [(8, None)]
+        elif job.kind == "forged":
+            names = self.random.sample(_FORGED_NAMES, self.random.randint(1, 3))
+            job.headers = {f"x-herald-{name}": self.random.choice(_FORGED_VALUES) for name in names}
         elif job.kind == "hot":
             job.collapse_id = f"collapse-{self.random.randrange(3)}"
         elif job.kind == "adorned":

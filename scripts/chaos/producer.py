@@ -140,7 +140,8 @@ class Producer(threading.Thread):
         self._channel.basic_publish(
             self.exchange, job.job_class, job.body,
             pika.BasicProperties(
-                content_type="application/json", delivery_mode=2, message_id=job.id, timestamp=job.timestamp),
+                content_type="application/json", delivery_mode=2, message_id=job.id, timestamp=job.timestamp,
+                headers=job.headers),
             mandatory=True)
 
     def _came_back(self, _channel, _method, properties, _body):

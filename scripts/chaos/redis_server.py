@@ -47,6 +47,24 @@ class Redis:
     def kill(self):
         self.processes.kill(self.process)
 
+    def mark(self):
+        """What it has written down so far, for `rewind`."""
+        log = self._log()
+        return log, log.stat().st_size
+
+    def rewind(self, mark):
+        """Killed, and back as it was at the mark: a replica that lagged, or a backup. If it rewrote its log meanwhile, it is killed only."""
+        log, size = mark
+        self.kill()
+        if log == self._log():
+            with open(log, "r+b") as file:
+                file.truncate(size)
+        self.start()
+
+    def _log(self):
+        """The log that it appends to now."""
+        return max((self.folder / "appendonlydir").glob("*.incr.aof"), key=lambda path: int(path.suffixes[-3][1:]))
+
     def pause(self):
         self.processes.signal(self.process, signal.SIGSTOP)
 

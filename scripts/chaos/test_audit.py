@@ -16,8 +16,9 @@ class AuditTests(unittest.TestCase):
         maker = JobMaker(12, KINDS | CAMPAIGN_KINDS)
         self.jobs, self.outcomes, self.requests, self.dead = {}, [], [], []
         self.acceptances = {"production": {}, "sandbox": {}}
-        for _ in range(2500):
-            job = maker.make()
+        # Rare kinds may be missing among the first.
+        rare = [JobMaker(kind, [kind], first=10_000 * number) for number, kind in enumerate(KINDS, 1)]
+        for job in [maker.make() for _ in range(1500)] + [one.make() for one in rare]:
             self.finish(job)
             for _, other in job.later:
                 if other:
@@ -269,8 +270,15 @@ class AuditTests(unittest.TestCase):
     def test_stood_still_beside_bad_tokens(self):
         self.outcome("beside").completed_at += 11_000
         campaign = Window("campaign-bad-tokens", BEGAN - 1, BEGAN + 40)
-        self.assertEqual(self.findings([campaign]), {"stood still beside bad tokens": 1})
+        self.assertEqual(self.findings([campaign]), {"stood still beside campaign-bad-tokens": 1})
         self.assertEqual(self.findings([campaign, Window("redis-pause", BEGAN + 5, BEGAN + 6)]), {})
+
+    def test_stood_still_beside_a_silent_pool(self):
+        self.outcome("beside").completed_at += 4_000
+        silent = Window("sandbox-silent", BEGAN - 1, BEGAN + 40)
+        self.assertEqual(self.findings([silent]), {})
+        self.outcome("beside").completed_at += 2_000
+        self.assertEqual(self.findings([silent]), {"stood still beside sandbox-silent": 1})
 
     # Dead letters
 

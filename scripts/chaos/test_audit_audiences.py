@@ -12,14 +12,15 @@ BEGAN = 1_800_000_000
 
 class AuditAudiencesTests(unittest.TestCase):
     def setUp(self):
-        self.jobs, self.outcomes, self.acceptances, self.shown = {}, [], {}, []
+        self.jobs, self.outcomes, self.acceptances, self.shown, self.reached = {}, [], {}, [], {}
         maker = audiences.Maker(7)
         self.alerts = [maker.alert() for _ in range(6)]
         for job in self.alerts:
             self.finish(job, job.devices)
         self.lives = []
         for _ in range(6):
-            life = [job for _, job in maker.activity()]
+            # In the order of their numbers, whatever order they were published in.
+            life = sorted((job for _, job in maker.activity()), key=lambda one: one.number)
             self.lives.append(life)
             for revision, job in enumerate(life, 1):
                 self.finish(job, life[0].devices, revision)
@@ -36,6 +37,7 @@ class AuditAudiencesTests(unittest.TestCase):
         for device in devices:
             part = self.tell(f"{job.id}/0", "accepted", parent_id=job.id, device=device, revision=revision)
             self.acceptances[part.apns_id] = 1
+            self.reached[part.apns_id] = {audiences.token(int(device.removeprefix("phone-")))}
 
     def tell(self, job_id, outcome, **fields):
         told = types.SimpleNamespace(
@@ -53,7 +55,7 @@ class AuditAudiencesTests(unittest.TestCase):
 
     def findings(self, windows=()):
         verdict = Verdict()
-        audit(verdict, self.jobs, self.outcomes, self.acceptances, self.shown, windows)
+        audit(verdict, self.jobs, self.outcomes, self.acceptances, self.shown, windows, self.reached)
         return {kind: len(texts) for kind, texts in verdict.findings.items()}
 
     def test_a_run_that_was_well(self):
@@ -139,6 +141,12 @@ class AuditAudiencesTests(unittest.TestCase):
         self.assertEqual(
             self.findings([Window("redis-flush", BEGAN, BEGAN)]),
             {"sent outside the audience": 1, "outcome of an audience that nobody asked for": 1})
+
+    def test_another_device(self):
+        part = self.parts(self.alerts[0])[0]
+        self.reached[part.apns_id].add(audiences.token(int(part.device.removeprefix("phone-")) ^ 1))
+        self.assertEqual(
+            self.findings([Window("redis-flush", BEGAN, BEGAN)]), {"sent to another device": 1}, "nothing excuses it")
 
     def test_an_older_state(self):
         self.shown[-1]["content_state"]["n"] = self.life[0].number

@@ -251,14 +251,19 @@ class World:
             for job in self.producer.jobs.values():
                 file.write(json.dumps(
                     [job.id, job.kind, job.job_class, job.publishes, job.published_at, job.confirmed_at]) + "\n")
-        mine = {one.apns_id for one in requests or () if one.topic.startswith(herald.AUDIENCE_APP)}
+        mine, reached = set(), {}
+        for one in requests or ():
+            if one.topic.startswith(herald.AUDIENCE_APP):
+                mine.add(one.apns_id)
+                if one.status == 200:
+                    reached.setdefault(one.apns_id, set()).add(one.token)
         production = acceptances["production"]
         acceptances["production"] = {apns_id: count for apns_id, count in production.items() if apns_id not in mine}
         verdict = audit.audit(
             self.producer.jobs, self.reader.outcomes, acceptances, requests, self._dead_letters(), self.windows)
         if self.audiences:
             audit_audiences.audit(
-                verdict, self.audiences.jobs, self.reader.audiences, production, shown, self.windows)
+                verdict, self.audiences.jobs, self.reader.audiences, production, shown, self.windows, reached)
         for worker in self.workers:
             for crash in worker.crashes:
                 verdict.fail("a worker ended by itself", crash)
