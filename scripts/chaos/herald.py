@@ -148,18 +148,23 @@ class Worker:
         self.processes.signal(self.process, signal.SIGCONT)
 
     def reload(self, limits):
-        """SIGHUP, with changed limits in its file. A process that is just being loaded would die of it."""
+        """SIGHUP, with changed limits in its file."""
         self.file.write_text(self._write(self.admin_port, limits))
-        wait_until(f"{self.name} is up", 20, lambda: self.get("/livez")[0] == 200)
+        self._wait_until_up()
         self.processes.signal(self.process, signal.SIGHUP)
 
     def stop(self, seconds=40):
         """SIGTERM. Failure if it does not exit 0."""
         if self.note_crash():
             return
+        self._wait_until_up()
         status = self.processes.stop(self.process, seconds)
         if status != 0:
             raise Failure(f"{self.name}: exit {status} after SIGTERM (None: killed after {seconds} s); see {self.log}")
+
+    def _wait_until_up(self):
+        """A process that is just being loaded would die of any signal."""
+        wait_until(f"{self.name} is up", 30, lambda: self.process.poll() is not None or self.get("/livez")[0] == 200)
 
     def note_crash(self):
         """Whether it ended by itself; before it is ended, or started again."""
