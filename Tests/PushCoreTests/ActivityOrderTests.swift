@@ -196,6 +196,14 @@ import Testing
         job: job, jobs: &jobs, now: ActivityOrderTests.now + at)
     }
 
+    /// - Parameter second: of its message's timestamp.
+    mutating func revise(_ job: UInt64, second: Int64, showsLast: Bool = false) throws -> ActivityState.Revised {
+      try ActivityState.revise(
+        &activity, isEnd: showsLast, showsLast: showsLast,
+        order: ActivityOrder(sequence: nil, timestamp: ActivityOrderTests.now / 1_000 + second), job: job, jobs: &jobs,
+        now: ActivityOrderTests.now + 5_000)
+    }
+
     /// Ends it for one device.
     mutating func leave(_ job: UInt64, sequence: Int64, mayWait: Bool = false) throws -> ActivityState.Revised {
       var members: [ActivityMember?] = [nil]
@@ -299,6 +307,19 @@ import Testing
     let bytes = try #require(trace.activity).encode()
     let again = ActivityState(decoding: bytes.span)
     #expect(again == trace.activity)
+  }
+
+  /// Nobody knows which of them is newer: the one that comes last is shown, as where an end has a state of its own.
+  @Test func ofTwoUpdatesOfASecondBeforeAnEnd_theLastIsShown() throws {
+    var trace = try Trace()
+    guard case .begun = try trace.revise(1, second: 0),
+      case .waits(let end, _) = try trace.revise(2, second: 1, showsLast: true)
+    else { throw JobError(field: "", rule: "the end waits for its timestamp") }
+    for job in 3...4 as ClosedRange<UInt64> {
+      let before = trace.activity
+      #expect(try trace.revise(job, second: 0) == .superseded(number: 0, by: end.number))
+      #expect(trace.activity != before, "what it shows is stored with the activity")
+    }
   }
 
   @Test func aKeptEnd_getsTheLastState() {

@@ -172,7 +172,8 @@ package struct ActivityState: Hashable, Sendable {
     let newest = state.content?.place ?? 0
     if let content = state.content, order.isOlder(than: newest) {
       if !isEnd, !content.isBegun, let shown = content.shownPlace, !order.isOlder(than: shown) {
-        state.content?.shownPlace = order.place(after: shown)
+        // Another place than before, although it may be as new: the caller stores its state where this changes.
+        state.content?.shownPlace = max(order.place(after: shown), shown &+ 1)
         activity = state
       }
       return .superseded(number: 0, by: content.revision.number)
