@@ -97,7 +97,7 @@ struct ActivityForgetTests {
 
   /// The number of scripts and other commands that Redis has run, without those that only read this number.
   private func commandCount(_ redis: RedisServer) throws -> Int {
-    try redis.cli(["INFO", "commandstats"]).split(separator: "\n").reduce(0) { sum, line in
+    try redis.cli(["INFO", "commandstats"]).split(whereSeparator: \.isNewline).reduce(0) { sum, line in
       guard line.hasPrefix("cmdstat_"), !line.hasPrefix("cmdstat_info") else { return sum }
       let calls = line.split(separator: "calls=").dropFirst().first?.prefix { $0 != "," }
       return sum + (calls.flatMap { Int($0) } ?? 0)
@@ -136,7 +136,8 @@ struct ActivityForgetTests {
     _ = try cost(0)
     let few = try cost(1)
     try join(1..<200)
-    #expect(try cost(2) == few && few < 60, "\(few)")
+    let many = try cost(2)
+    #expect(many == few && 5..<60 ~= few, "\(few) commands, then \(many)")
     #expect(try members(of: #require(ActivityID("ride-199")), activities, registry) == [3])
     _ = try cost(3)
     #expect(try members(of: #require(ActivityID("ride-199")), activities, registry) == [])

@@ -6,9 +6,9 @@ struct ActivityModel: Equatable {
   /// A call with its arguments.
   enum Call {
     case start(ActivityID, payload: ActivityPayload, job: UInt64)
-    case revise(ActivityID, payload: ActivityPayload, job: UInt64)
+    case revise(ActivityID, payload: ActivityPayload, order: ActivityOrder, job: UInt64, mayWait: Bool)
     case begin(ActivityID, number: UInt32)
-    case leave(ActivityID, ordinals: [UInt32], job: UInt64)
+    case leave(ActivityID, ordinals: [UInt32], order: ActivityOrder, job: UInt64, mayWait: Bool)
     case register(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
     case resolve(ActivityID, ActivityState.Push, ordinals: [UInt32])
     case resolveStart(ActivityID, job: UInt64, ordinals: [UInt32])
@@ -47,7 +47,7 @@ struct ActivityModel: Equatable {
     case .forget(let ordinal):
       for id in entries.keys { entries[id]?.members[ordinal] = nil }
       return "()"
-    case .start(let id, _, _), .revise(let id, _, _), .begin(let id, _), .leave(let id, _, _),
+    case .start(let id, _, _), .revise(let id, _, _, _, _), .begin(let id, _), .leave(let id, _, _, _, _),
       .register(let id, _, _, _),
       .resolve(let id, _, _), .resolveStart(let id, _, _), .startsEnded(let id, _, _, _),
       .unregistered(let id, _, _, _):
@@ -71,23 +71,28 @@ struct ActivityModel: Equatable {
         &entry.activity, type: payload.attributesType, digest: payload.digest, job: job, jobs: &entry.jobs, now: now)
       if isNew && entry.contentState.isEmpty { entry.contentState = payload.contentState ?? [] }
       return "\(revision)"
-    case .revise(_, let payload, let job):
-      let before = entry.activity?.content?.revision
+    case .revise(_, let payload, let order, let job, let mayWait):
+      let before = entry.activity?.content
       let showsLast = payload.event == .end && payload.contentState == nil
       let answer = try ActivityState.revise(
-        &entry.activity, isEnd: payload.event == .end, showsLast: showsLast, job: job, jobs: &entry.jobs, now: now)
-      if let revision = entry.activity?.content?.revision, revision != before {
+        &entry.activity, isEnd: payload.event == .end, showsLast: showsLast, order: order, job: job, jobs: &entry.jobs,
+        mayWait: mayWait, now: now)
+      if let revision = entry.activity?.content?.revision, revision != before?.revision {
         // An end without a state is kept without the last one.
         entry.body = body(revision, showsLast ? [] : entry.contentState)
+        entry.contentState = payload.contentState ?? entry.contentState
+      } else if entry.activity?.content?.shownPlace != before?.shownPlace {
+        // An update from before the end, which shows it.
         entry.contentState = payload.contentState ?? entry.contentState
       }
       return words(answer, entry.body)
     case .begin(_, let number):
       return words(ActivityState.begin(&entry.activity, number: number, now: now), entry.body)
-    case .leave(_, let ordinals, let job):
+    case .leave(_, let ordinals, let order, let job, let mayWait):
       let before = entry.activity?.leave
       var members = ordinals.map { entry.members[$0] }
-      let answer = try ActivityState.leave(&entry.activity, &members, job: job, jobs: &entry.jobs, now: now)
+      let answer = try ActivityState.leave(
+        &entry.activity, &members, order: order, job: job, jobs: &entry.jobs, mayWait: mayWait, now: now)
       guard case .begun(let revision) = answer else { return words(answer, []) }
       let body = body(revision, entry.contentState)
       if revision != before { entry.leaveBody = late(body) }
@@ -151,18 +156,19 @@ extension ActivityRegistry {
     }
     switch call {
     case .start(let id, let payload, let job): start(id, in: scope, payload: payload, job: job, then: tell { "\($0)" })
-    case .revise(let id, let payload, let job):
+    case .revise(let id, let payload, let order, let job, let mayWait):
       revise(
-        id, in: scope, payload: payload, job: job, edit: edit, then: tell { ActivityModel.words($0.answer, $0.body) })
+        id, in: scope, payload: payload, order: order, job: job, mayWait: mayWait, edit: edit,
+        then: tell { ActivityModel.words($0.answer, $0.body) })
     case .begin(let id, let number):
       begin(id, in: scope, number: number, then: tell { ActivityModel.words($0.answer, $0.body) })
-    case .leave(let id, let ordinals, let job):
+    case .leave(let id, let ordinals, let order, let job, let mayWait):
       let edits: (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]) = { revision, last in
         let body = ActivityModel.body(revision, last)
         return (body, ActivityModel.late(body))
       }
       leave(
-        id, in: scope, ordinals: ordinals, job: job, edit: edits,
+        id, in: scope, ordinals: ordinals, order: order, job: job, mayWait: mayWait, edit: edits,
         then: tell { ActivityModel.words($0.answer, $0.body) })
     case .register(let id, let ordinal, let token, let at):
       register(id, in: scope, ordinal: ordinal, token: token, at: at, then: tell { "\($0.answer) \($0.body)" })

@@ -34,9 +34,12 @@ struct ActivityRegistryTests {
     switch random.next() % 14 {
     case 0: return .start(id, payload: try payload(random.next() % 8 == 0 ? 1 : 0), job: job)
     case 1, 2:
-      return .revise(id, payload: try payload(random.next() % 12 == 0 ? 4 : 2 + Int(random.next() % 2)), job: job)
+      let payload = try payload(random.next() % 12 == 0 ? 4 : 2 + Int(random.next() % 2))
+      return .revise(id, payload: payload, order: order(&random, now: now), job: job, mayWait: random.next() % 2 == 0)
     case 3, 4: return .begin(id, number: UInt32(random.next() % 12))
-    case 5 where random.next() % 4 == 0: return .leave(id, ordinals: some, job: job)
+    case 5 where random.next() % 4 == 0:
+      return .leave(
+        id, ordinals: some, order: order(&random, now: now), job: job, mayWait: random.next() % 2 == 0)
     case 5, 6, 7, 8: return .register(id, ordinal: ordinal, token: token, at: at)
     case 9, 10:
       let push = ActivityState.Push(
@@ -46,6 +49,16 @@ struct ActivityRegistryTests {
     case 12 where random.next() % 4 == 0: return .forget(ordinal: ordinal)
     case 12: return .startsEnded(id, job: job, ordinals: some, haveReached: some.map { $0 % 2 == 0 })
     default: return .unregistered(id, ordinal: ordinal, token: token, at: at)
+    }
+  }
+
+  /// As its producer said it: in a sequence, in a second, or not at all. Some jobs come seconds late.
+  private func order(_ random: inout SeededRandom, now: Int64) -> ActivityOrder {
+    let at = now - Int64(random.next() % 4) * 900
+    switch random.next() % 3 {
+    case 0: return ActivityOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil)
+    case 1: return ActivityOrder(sequence: nil, timestamp: at / 1_000)
+    default: return .arrival
     }
   }
 

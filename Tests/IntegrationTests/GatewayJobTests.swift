@@ -246,6 +246,10 @@ struct GatewayJobTests {
     #expect(
       last.hasPrefix("HTTP/1.1 503") && last.contains("too many jobs, or too many of this key, wait for RabbitMQ"),
       "\(last)")
+    let ready = LoopbackHTTP.request("GET", "/readyz", port: world.port)
+    #expect(
+      ready?.status == 503 && ready?.body.contains("too many jobs wait for RabbitMQ's confirms") == true,
+      "\(ready?.body ?? "")")
   }
 
   /// Every 202 that came before and during a kill of the broker, and a drain, is in the queue.

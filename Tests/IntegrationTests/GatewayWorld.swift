@@ -25,10 +25,11 @@ final class GatewayWorld {
   ///   - isLogged: false: without the results log. RabbitMQ 3.10 does not find a stream again that was declared a second before a crash.
   ///   - isPlain: it speaks HTTP without TLS.
   ///   - descriptorsMaximum: that it may have; nil: as many as this process.
+  ///   - millisecondsAhead: of its clock.
   init(
     _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, prefix: String? = nil,
     further: [String] = [], drainSeconds: Int = 20, isPlain: Bool = true, isLogged: Bool = true,
-    descriptorsMaximum: Int? = nil
+    descriptorsMaximum: Int? = nil, millisecondsAhead: Int = 0
   ) throws {
     self.rabbitmq = try rabbitmq ?? .shared()
     outside = OutsideClient(port: self.rabbitmq.port)
@@ -47,19 +48,22 @@ final class GatewayWorld {
         \(lines.joined(separator: "\n  "))
 
       """, to: "herald.yaml")
-    process = try GatewayWorld.start(configurationFile, folder, descriptorsMaximum)
+    process = try GatewayWorld.start(
+      configurationFile, folder, descriptorsMaximum, millisecondsAhead: millisecondsAhead)
     key = try makeKey(["--app", "com.example.app", "--scope", "send,register,read,admin"])
     if isPlain { try #require(waitUntilReady(), "\(process.log)") }
   }
 
   private static func start(
-    _ file: String, _ folder: TemporaryFolder, _ descriptorsMaximum: Int? = nil
+    _ file: String, _ folder: TemporaryFolder, _ descriptorsMaximum: Int? = nil, millisecondsAhead: Int = 0
   ) throws(TestFailure) -> WorkerProcess {
     let log = folder.path("gateway.log")
+    let clock =
+      millisecondsAhead == 0 ? [] : try ShiftedClock.environment(millisecondsAhead: millisecondsAhead, folder)
     let limit = descriptorsMaximum.map { ["/bin/sh", "-c", "ulimit -n \($0); exec \"$0\" \"$@\""] } ?? []
     let child = try ChildProcess(
-      limit + [try BuiltProgram.path("herald"), "gateway", "--config", file], environment: environment, output: log,
-      errors: log)
+      limit + [try BuiltProgram.path("herald"), "gateway", "--config", file], environment: environment + clock,
+      output: log, errors: log)
     return WorkerProcess(child: child, folder: folder, logName: "gateway.log")
   }
 

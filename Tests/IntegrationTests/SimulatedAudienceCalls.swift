@@ -20,6 +20,8 @@ struct SimulatedAudienceCalls {
     ("expansion withdraw", ExpansionScript.withdraw.text),
     ("expansion broadcast", ExpansionScript.repeatBroadcast.text),
     ("expansion early", ExpansionScript.endEarly.text),
+    ("expansion expect broadcast", ExpansionScript.expectBroadcast.text),
+    ("expansion settle broadcast", ExpansionScript.settleBroadcast.text),
   ]
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
   private static let tag = "push:{devices:production:com.example.app}:"
@@ -210,7 +212,7 @@ struct SimulatedAudienceCalls {
     func key(_ name: String) -> [UInt8] { Array("push:{job:job-\(id)}:\(name)".utf8) }
     let (state, body, pages, ordinals) = (key("state"), key("body"), key("pages"), key("ordinals"))
     let life = 5 + below(200)
-    switch below(15) {
+    switch below(18) {
     case 0..<3:
       let step = below(4)
       add(step, step * 10, step * 2, step * 6, 2 + below(6), milliseconds, life)
@@ -242,6 +244,10 @@ struct SimulatedAudienceCalls {
     case 14:
       add("the filter \(below(3))")
       return call("expansion early", [state])
+    case 15: return call("expansion expect broadcast", [state])
+    case 16...17:
+      add(["a", "-", "t", "r"][below(4)], ["", "BadChannelId"][below(2)], milliseconds, life)
+      return call("expansion settle broadcast", [state])
     case 10:
       add(["pause", "resume", "cancel", "resume", "resume"][below(5)])
       return call("expansion command", [state])

@@ -19,6 +19,7 @@ struct SimulatedRedisCalls {
     ("channel release", ChannelScript.release), ("channel learn", ChannelScript.learn),
     ("channel policy", ChannelScript.policy), ("channel forget", ChannelScript.forget),
     ("channel claim", ChannelScript.claim), ("channel take", ChannelScript.take), ("channel use", ChannelScript.use),
+    ("channel begin", ChannelScript.begin),
   ]
 
   /// Including those of audiences.
@@ -184,7 +185,7 @@ struct SimulatedRedisCalls {
     let id = id()
     let milliseconds = digits(Int(unixMicroseconds / 1000))
     let (names, ids, intents, count, used) = (key("names"), key("ids"), key("intents"), key("count"), key("used"))
-    switch below(17) {
+    switch below(18) {
     case 14...16, 0..<3:
       return eval(
         "channel look", [names, ids, intents, lock, count],
@@ -202,6 +203,7 @@ struct SimulatedRedisCalls {
     case 9: return eval("channel claim", [names, ids, used], [id, digits(Int(seconds) - below(100))])
     case 10: return eval("channel take", [ids], [id, milliseconds])
     case 11: return eval("channel use", [used], [digits(Int(seconds) - below(100)), id, self.id()])
+    case 17: return eval("channel begin", [names, used], [name])
     case 12 where below(3) > 0:
       return ("DEL of a channel key", words("DEL") + [[names, ids, intents, lock, count, used][below(6)]])
     case 12: return ("SET of a count", words("SET") + [count, digits(below(9))] + words("EX", "600"))

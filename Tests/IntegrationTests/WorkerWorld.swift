@@ -132,7 +132,7 @@ final class WorkerWorld {
     let name = "worker-\(workerCount).log"
     var environment = Self.environment
     if secondsAhead != 0 {
-      environment += try ShiftedClock.environment(secondsAhead: secondsAhead, folder)
+      environment += try ShiftedClock.environment(millisecondsAhead: secondsAhead * 1_000, folder)
     }
     let child = try ChildProcess(
       [try BuiltProgram.path("herald"), "run", "--config", file] + arguments, environment: environment,

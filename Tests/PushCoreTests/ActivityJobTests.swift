@@ -34,6 +34,8 @@ import Testing
   static let wrong: [(String, String, String)] = [
     (start([("activity", nil)]), "to.users", "activity is missing"),
     (start([("activity", #""""#)]), "activity", "1 to 128 bytes, not 0"),
+    (start([("activity", #""a\tb""#)]), "activity", "must hold no control characters"),
+    (update(update, [("to", #"{"activity":"a\u0000b"}"#)]), "to.activity", "must hold no control characters"),
     (update(start), "to.activity", "takes update and end"),
     (start([("payload", update)]), "to.users", "an update goes to all: to.activity"),
     (start([("payload", end)]), "to.users", "for some (to.devices)"),

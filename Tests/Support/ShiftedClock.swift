@@ -8,10 +8,15 @@ package enum ShiftedClock {
     #include <sys/time.h>
     #include <time.h>
     #include <unistd.h>
-    static long ahead(void) { const char *text = getenv("SHIFTED_CLOCK_S"); return text ? atol(text) : 0; }
+    static long ahead(void) { const char *text = getenv("SHIFTED_CLOCK_MS"); return text ? atol(text) : 0; }
     int clock_gettime(clockid_t clock, struct timespec *time) {
       int result = syscall(SYS_clock_gettime, clock, time);
-      if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) time->tv_sec += ahead();
+      if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        long milliseconds = time->tv_nsec / 1000000 + ahead();
+        long seconds = milliseconds / 1000 - (milliseconds % 1000 < 0);
+        time->tv_sec += seconds;
+        time->tv_nsec += (ahead() - seconds * 1000) * 1000000;
+      }
       return result;
     }
     int gettimeofday(struct timeval *restrict time, void *restrict zone) {
@@ -25,12 +30,12 @@ package enum ShiftedClock {
 
   /// The variables of a process whose clock is so far ahead; negative: behind.
   /// - Parameter folder: keeps the library.
-  package static func environment(secondsAhead: Int, _ folder: TemporaryFolder) throws(TestFailure) -> [String] {
+  package static func environment(millisecondsAhead: Int, _ folder: TemporaryFolder) throws(TestFailure) -> [String] {
     let (text, library) = (folder.path("clock.c"), folder.path("clock.so"))
     _ = try folder.write(source, to: "clock.c")
     let made = try ChildProcess.run(
       ["/usr/bin/env", "cc", "-shared", "-fPIC", "-O1", "-o", library, text], timeoutMilliseconds: 60_000)
     guard made.status == 0 else { throw TestFailure("cc: \(made.errors)") }
-    return ["LD_PRELOAD=\(library)", "SHIFTED_CLOCK_S=\(secondsAhead)"]
+    return ["LD_PRELOAD=\(library)", "SHIFTED_CLOCK_MS=\(millisecondsAhead)"]
   }
 }
