@@ -7,6 +7,8 @@ import contextlib
 import random
 import time
 
+import pika
+
 from audit import Window
 from audit_requests import SETTLING_SECONDS
 from herald import REQUEST_TIMEOUT_SECONDS, RETRY_DELAYS
@@ -446,7 +448,17 @@ def _refuse(world, server, this):
 
 
 def _delete(world, queue):
-    connection = world.rabbitmq.connect()
-    connection.channel().queue_delete(queue)
-    connection.close()
+    """A broker that was just restarted does not have all its queues yet."""
+
+    def is_deleted():
+        connection = world.rabbitmq.connect()
+        try:
+            connection.channel().queue_delete(queue)
+            return True
+        except pika.exceptions.ChannelClosedByBroker:
+            return False
+        finally:
+            connection.close()
+
+    wait_until(f"{queue} is deleted", 30, is_deleted, every=0.2)
     world.note("deleted", queue=queue)
