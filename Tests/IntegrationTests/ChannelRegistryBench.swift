@@ -15,6 +15,11 @@ final class ScriptedChannelManager: ChannelManaging {
   /// Runs once, after it carried out the next create and before it answers.
   var afterCreate: (() -> Void)?
   var answerMilliseconds: Int64 = 1
+  /// Which requests it carries out at once, and answers only after `answerHeld`.
+  var isHeld: (ChannelRequest.Operation) -> Bool = { _ in false }
+  private var held: [() -> Void] = []
+
+  var heldCount: Int { held.count }
 
   init(loop: EventLoop) {
     self.loop = loop
@@ -33,8 +38,12 @@ final class ScriptedChannelManager: ChannelManaging {
 
   func perform(_ request: ChannelRequest, then: @escaping (Result<ChannelAnswer, ChannelFailure>) -> Void) {
     let result = result(request)
+    guard !isHeld(request.operation) else { return held.append { then(result) } }
     loop.schedule(afterMilliseconds: answerMilliseconds) { then(result) }
   }
+
+  /// Answers the oldest held request.
+  func answerHeld() { held.removeFirst()() }
 
   private func result(_ request: ChannelRequest) -> Result<ChannelAnswer, ChannelFailure> {
     let requestID = UUIDValue(high: 1, low: UInt64(createCount))

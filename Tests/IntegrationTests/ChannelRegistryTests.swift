@@ -122,6 +122,44 @@ struct ChannelRegistryTests {
     #expect(try bench.snapshot().entries.keys.sorted { $0.text < $1.text } == [settled.id])
   }
 
+  /// Who looks for the channel of a lost create finds one that another made in vain, and asks APNs for it; before that is answered, its
+  /// creator has deleted it and nobody knows it any more.
+  @Test func channelThatIsDiscardedDuringASearch_isNotAdopted() throws {
+    let bench = try bench(registries: 3)
+    var first: ChannelEnsureState.Result?
+    bench.manager.isHeld = { if case .create = $0 { true } else { false } }
+    bench.registries[0].settle(try bench.name("match"), in: bench.scope, .ensure(.none)) { result in
+      if case .success(let settled?) = result { first = settled }
+    }
+    #expect(bench.turn { bench.manager.heldCount == 1 })
+    let vain = try #require(bench.manager.channels.keys.first)
+    // It loses its lock, and another gives the name a channel.
+    let keys = bench.registries[1].keys(bench.scope)
+    let command = ["DEL", keys.intents, keys.lock(try bench.name("match"))]
+    _ = try bench.wait { bench.registries[1].ask(command, key: keys.intents, then: $0) }
+    bench.manager.isHeld = { if case .read = $0 { true } else { false } }
+    let settled = try bench.ensure("match", registry: 1)
+    #expect(settled.origin == .created && settled.id != vain)
+    // A third one searches.
+    _ = try bench.wait {
+      bench.registries[2].ask(["HSET", keys.intents, "other", "0\t1\tdead"], key: keys.intents, then: $0)
+    }
+    var other: ChannelEnsureState.Result?
+    bench.registries[2].settle(try bench.name("other"), in: bench.scope, .ensure(.none)) { result in
+      if case .success(let settled?) = result { other = settled }
+    }
+    #expect(bench.turn { bench.manager.heldCount == 2 })
+    bench.manager.answerHeld()
+    #expect(bench.turn { first != nil })
+    #expect(first?.id == settled.id && bench.registries[0].counters.discarded == 1)
+    bench.manager.isHeld = { _ in false }
+    bench.manager.answerHeld()
+    #expect(bench.turn { other != nil })
+    #expect(other?.id != vain && other?.origin == .created)
+    #expect(bench.manager.channels.count == 2)
+    #expect(try bench.snapshot().names.values.allSatisfy { bench.manager.channels[$0] != nil })
+  }
+
   @Test func strangersChannelsAreNotTaken() throws {
     let bench = try bench(registries: 1)
     bench.manager.createsToLose = 1

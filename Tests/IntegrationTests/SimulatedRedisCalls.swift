@@ -185,27 +185,30 @@ struct SimulatedRedisCalls {
     let id = id()
     let milliseconds = digits(Int(unixMicroseconds / 1000))
     let (names, ids, intents, count, used) = (key("names"), key("ids"), key("intents"), key("count"), key("used"))
+    let discarded = key("discarded")
     switch below(18) {
     case 14...16, 0..<3:
       return eval(
-        "channel look", [names, ids, intents, lock, count],
+        "channel look", [names, ids, intents, lock, count, discarded],
         [
           name, owner, digits(2000 + below(9000)), digits(below(2)), digits(3 + below(6)),
           digits(below(5) == 0 ? 0 : 1),
         ])
     case 3, 4:
       let entry = words("\(below(2))\t\(unixMicroseconds / 1000)\tr\(below(9))\tmatch \(number)")[0]
-      return eval("channel store", [names, ids, intents, lock, count], [name, owner, id, entry, digits(below(2))])
+      return eval(
+        "channel store", [names, ids, intents, lock, count, discarded],
+        [name, owner, id, entry, digits(below(2)), below(2) == 0 ? [] : self.id()])
     case 5: return eval("channel release", [intents, lock], [name, owner, digits(below(2)), digits(below(2))])
     case 6: return eval("channel learn", [ids, intents], [milliseconds, digits(below(2)), id, self.id(), self.id()])
     case 7: return eval("channel policy", [ids, intents], [id, digits(below(2)), milliseconds])
     case 8: return eval("channel forget", [names, ids, used, count], [id])
     case 9: return eval("channel claim", [names, ids, used], [id, digits(Int(seconds) - below(100))])
-    case 10: return eval("channel take", [ids], [id, milliseconds])
+    case 10: return eval("channel take", [ids, discarded], [id, milliseconds])
     case 11: return eval("channel use", [used], [digits(Int(seconds) - below(100)), id, self.id()])
     case 17: return eval("channel begin", [names, used], [name])
     case 12 where below(3) > 0:
-      return ("DEL of a channel key", words("DEL") + [[names, ids, intents, lock, count, used][below(6)]])
+      return ("DEL of a channel key", words("DEL") + [[names, ids, intents, lock, count, used, discarded][below(7)]])
     case 12: return ("SET of a count", words("SET") + [count, digits(below(9))] + words("EX", "600"))
     default:
       switch below(6) {

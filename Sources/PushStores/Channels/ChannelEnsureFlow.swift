@@ -15,6 +15,8 @@ final class ChannelEnsureFlow {
   private var then: ChannelRegistry.Then<ChannelEnsureState.Result?> = { _ in }
   /// Unknown channels that the last search found.
   private var strays: [ChannelID] = []
+  /// The channel that was discarded last when the last search began; empty: none.
+  private var discarded = ""
   private static let retryMilliseconds: Int64 = 1_000
 
   init(
@@ -80,7 +82,7 @@ final class ChannelEnsureFlow {
 
   private func look() {
     registry.eval(
-      ChannelScript.look, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count],
+      ChannelScript.look, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count, keys.discarded],
       [
         name.text, owner, String(registry.timing.lockMilliseconds), String(state.storage.rawValue),
         String(registry.limit.maximum), state.mayCreate ? "1" : "0",
@@ -92,7 +94,7 @@ final class ChannelEnsureFlow {
       case .failure(let failure):
         perform(state.redisFailed("\(failure)"))
       case .success(let reply):
-        guard let look = ChannelEnsureFlow.look(reply) else {
+        guard let look = look(reply) else {
           return perform(state.redisFailed("the entry of \"\(name)\" cannot be read; look at \(keys.names)"))
         }
         switch look {
@@ -104,7 +106,7 @@ final class ChannelEnsureFlow {
     }
   }
 
-  private static func look(_ reply: RedisReply) -> ChannelEnsureState.Look? {
+  private func look(_ reply: RedisReply) -> ChannelEnsureState.Look? {
     guard case .array(let values) = reply, case .integer(let kind)? = values.first else { return nil }
     switch (kind, values.count) {
     case (0, 3):
@@ -113,9 +115,11 @@ final class ChannelEnsureFlow {
       else { return nil }
       return .found(id, entry)
     case (1, _): return .lockedByOther
-    case (2, 3):
-      guard let intent = values[1].text.flatMap(ChannelIntent.init), let now = values[2].text.flatMap({ Int64($0) })
+    case (2, 4):
+      guard let intent = values[1].text.flatMap(ChannelIntent.init), let now = values[2].text.flatMap({ Int64($0) }),
+        let last = values[3].text
       else { return nil }
+      discarded = last
       return .unfinished(intent, redisNow: now)
     case (3, 2), (5, 2):
       guard case .integer(let count) = values[1] else { return nil }
@@ -128,8 +132,8 @@ final class ChannelEnsureFlow {
 
   private func store(_ id: ChannelID, _ entry: ChannelEntry, isNew: Bool) {
     registry.eval(
-      ChannelScript.store, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count],
-      [name.text, owner, id.text, entry.text, isNew ? "1" : "0"]
+      ChannelScript.store, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count, keys.discarded],
+      [name.text, owner, id.text, entry.text, isNew ? "1" : "0", discarded]
     ) { [self] result in
       switch result {
       case .failure(let failure):
@@ -291,7 +295,8 @@ final class ChannelEnsureFlow {
   }
 
   private func take(_ id: ChannelID, _ result: ChannelEnsureState.Result, until deadline: Instant) {
-    registry.eval(ChannelScript.take, [keys.ids], [id.text, String(now.unixMilliseconds)]) { [self] taken in
+    registry.eval(ChannelScript.take, [keys.ids, keys.discarded], [id.text, String(now.unixMilliseconds)]) {
+      [self] taken in
       switch taken {
       case .success(.integer(1)):
         registry.say(.warning, "channels: \(id) of \(scope) was made in vain for \"\(name)\", and is deleted again")

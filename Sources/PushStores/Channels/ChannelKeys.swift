@@ -16,6 +16,8 @@ package struct ChannelKeys: Hashable, Sendable {
   package var used: String { tag + "used" }
   /// Hash: name → `ChannelIntent`.
   package var intents: String { tag + "intents" }
+  /// The id of the channel that its creator deletes again, or deleted last.
+  package var discarded: String { tag + "discarded" }
   /// The number of channels at APNs; expires, and is then counted again.
   package var count: String { tag + "count" }
   /// The lock of the worker that creates a name's channel; expires.

@@ -1,11 +1,11 @@
 /// The scripts that keep one registry of channels for a fleet. They run rarely, so their text is sent each time. All
 /// keys of a script share one hash tag: an app in an environment.
 package enum ChannelScript {
-  /// KEYS: names, ids, intents, lock, count. ARGV: name, our owner name, lock (ms), storage, limit, whether we may
-  /// create.
+  /// KEYS: names, ids, intents, lock, count, discarded. ARGV: name, our owner name, lock (ms), storage, limit, whether we
+  /// may create.
   ///
-  /// Replies {0, id, entry} = found; {1} = another owner holds the lock; with the lock ours: {2, intent, now} = an
-  /// earlier create is unfinished, {3, count} = our intent is stored, {4} = the number of channels is unknown; without
+  /// Replies {0, id, entry} = found; {1} = another owner holds the lock; with the lock ours: {2, intent, now, discarded} =
+  /// an earlier create is unfinished, {3, count} = our intent is stored, {4} = the number of channels is unknown; without
   /// it: {5, count} = full, {6} = nothing started.
   static let look = """
     local id = redis.call('HGET', KEYS[1], ARGV[1])
@@ -20,7 +20,7 @@ package enum ChannelScript {
     local time = redis.call('TIME')
     local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
     local intent = redis.call('HGET', KEYS[3], ARGV[1])
-    if intent then return {2, intent, now} end
+    if intent then return {2, intent, now, redis.call('GET', KEYS[6]) or ''} end
     if ARGV[6] ~= '1' then redis.call('DEL', KEYS[4]) return {6} end
     local count = redis.call('GET', KEYS[5])
     if not count then return {4} end
@@ -29,16 +29,18 @@ package enum ChannelScript {
     return {3, tonumber(count)}
     """
 
-  /// KEYS: names, ids, intents, lock, count. ARGV: name, our owner name, id, entry, whether it is new. A fence: an
-  /// owner that lost the lock stores nothing, no channel gets two names, and a found channel gets none if another owner
-  /// has claimed it for deletion.
+  /// KEYS: names, ids, intents, lock, count, discarded. ARGV: name, our owner name, id, entry, whether it is new, what was
+  /// discarded last before a found one was searched. A fence: an owner that lost the lock stores nothing, no channel gets
+  /// two names, and a found channel gets none if any was discarded since the search began: it may be that one, which is
+  /// forgotten once it is deleted.
   ///
-  /// Replies 1 = stored, intent and lock deleted; 0 = the lock was lost; 2 = another name has the channel, or it is
-  /// being deleted.
+  /// Replies 1 = stored, intent and lock deleted; 0 = the lock was lost; 2 = another name has the channel, or it may be
+  /// deleted.
   static let store = """
     if redis.call('GET', KEYS[4]) ~= ARGV[2] then return 0 end
     local known = redis.call('HGET', KEYS[2], ARGV[3])
     if known and (ARGV[5] ~= '1' or string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$') ~= '') then return 2 end
+    if ARGV[5] ~= '1' and (redis.call('GET', KEYS[6]) or '') ~= ARGV[6] then return 2 end
     redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
     redis.call('HDEL', KEYS[3], ARGV[1])
@@ -104,14 +106,15 @@ package enum ChannelScript {
     return 1
     """
 
-  /// KEYS: ids. ARGV: id, now (ms). Claims a channel that its creator made in vain, so that nobody finds and adopts it. A list may have
-  /// learned it meanwhile, without a name.
+  /// KEYS: ids, discarded. ARGV: id, now (ms). Claims a channel that its creator made in vain, so that nobody adopts it: neither who searches
+  /// from now on, nor who has found it already. A list may have learned it meanwhile, without a name.
   ///
   /// Replies 1 = we may delete it, 0 = it has a name.
   static let take = """
     local known = redis.call('HGET', KEYS[1], ARGV[1])
     if known and string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$') ~= '' then return 0 end
     if not known then redis.call('HSET', KEYS[1], ARGV[1], '?\\t' .. ARGV[2] .. '\\t\\t') end
+    redis.call('SET', KEYS[2], ARGV[1])
     return 1
     """
 
