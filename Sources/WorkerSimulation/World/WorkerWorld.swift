@@ -369,11 +369,11 @@ package final class WorkerWorld {
     }
     auditor.violations += forgeries.violations
     // If a worker's clock is wrong or APNs does not know the key, APNs refuses its provider tokens for a while. If Redis evicted a channel
-    // but not its name, the name waits for an operator.
-    let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
-    let isRefused = plan.faults.contains { $0.map { refusing.contains($0.kind) } == true }
+    // but not its name, the name waits for an operator. A worker goes by Redis' clock until it knows APNs'.
     auditor.violations += channelUsers.violations(
-      atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused)
+      atAPNs: apns.channels(of: SimulatedChannelUsers.app),
+      mayBeRefused: hasFault(of: [.setClock, .evictRedis, .revokeKey]),
+      tokensMayBeRefused: hasFault(of: [.jumpRedisClock]))
     if keepsTrace { traceRequests() }
   }
 

@@ -18,6 +18,11 @@ extension WorkerWorld {
     return workers[index].map { (index, $0) }
   }
 
+  /// Whether a fault of one of these kinds is planned.
+  func hasFault(of kinds: Set<WorkerFault>) -> Bool {
+    plan.faults.contains { $0.map { kinds.contains($0.kind) } == true }
+  }
+
   private func node(_ fault: WorkerPlan.Fault) -> SimulatedRedis { redis[place(fault.draw, redis.count)] }
 
   func begin(_ number: Int) throws {
