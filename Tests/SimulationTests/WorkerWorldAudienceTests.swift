@@ -114,8 +114,10 @@ struct WorkerWorldAudienceTests {
     #expect(world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")
   }
 
-  /// A worker that is killed while changes of devices, or jobs of one activity, wait leaves nothing that holds itself.
-  @Test(arguments: [10_400_007, 10_400_051, 40_000_241] as [UInt64]) func nothingOfAWorldIsKept(seed: UInt64) throws {
+  /// A worker that is killed while changes of devices or jobs of one activity wait, or while it searches a channel, leaves nothing that holds
+  /// itself.
+  @Test(arguments: [10_400_007, 10_400_051, 40_000_136, 40_000_201, 40_000_206, 40_000_241] as [UInt64])
+  func nothingOfAWorldIsKept(seed: UInt64) throws {
     weak var network: SimulatedNetwork?
     try {
       let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

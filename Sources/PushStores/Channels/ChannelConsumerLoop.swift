@@ -106,6 +106,8 @@ final class ChannelConsumerLoop {
     publisher.start()
   }
 
+  deinit { redis.abandon() }
+
   var counters: ChannelCounters {
     var counters = registry.counters
     counters.inFlight = requests.count

@@ -25,7 +25,7 @@ extension RedisClient {
     _ kind: Collection, _ key: String, cursor: String, _ each: @escaping ([RedisReply]) -> Void,
     _ then: @escaping (Result<Void, Failure>) -> Void
   ) {
-    call([kind.rawValue, key, cursor, "COUNT", RedisClient.scanCount], key: key) { [self] result in
+    call([kind.rawValue, key, cursor, "COUNT", RedisClient.scanCount], key: key) { [weak self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(let reply):
@@ -33,7 +33,7 @@ extension RedisClient {
           case .array(let values) = parts[1], kind == .set || values.count % 2 == 0
         else { return then(.failure(Failure(text: "\(key): unexpected reply to \(kind.rawValue)"))) }
         each(values)
-        if next == "0" { then(.success(())) } else { scan(kind, key, cursor: next, each, then) }
+        if next == "0" { then(.success(())) } else { self?.scan(kind, key, cursor: next, each, then) }
       }
     }
   }
