@@ -160,9 +160,12 @@ final class ScriptedQueues {
   private var ready: [RingBuffer<Message>] = [RingBuffer(growingFrom: 1024), RingBuffer(growingFrom: 1024)]
   /// By due time.
   private var delayed: [Int64: [(jobClass: JobClass, message: Message)]] = [:]
-  private var released: Int64 = 0
+  private var released: Int64
 
-  init(_ time: ScriptedTime) { self.time = time }
+  init(_ time: ScriptedTime) {
+    self.time = time
+    released = time.milliseconds / 5 * 5
+  }
 
   func append(_ message: Message, _ jobClass: JobClass) { ready[Int(jobClass.rawValue)].append(message) }
 
@@ -171,11 +174,9 @@ final class ScriptedQueues {
   }
 
   func take(_ jobClass: JobClass) -> Message? {
-    if released < time.milliseconds {
-      released = time.milliseconds
-      for due in delayed.keys.filter({ $0 <= released }).sorted() {
-        for (jobClass, message) in delayed.removeValue(forKey: due) ?? [] { append(message, jobClass) }
-      }
+    while released < time.milliseconds {
+      released += 5
+      for (jobClass, message) in delayed.removeValue(forKey: released) ?? [] { append(message, jobClass) }
     }
     return ready[Int(jobClass.rawValue)].popFirst()
   }
@@ -315,11 +316,18 @@ final class ScriptedLanes {
   /// Retry copies.
   var retries: UInt64 { lanes.reduce(0) { $0 + $1.lane.counters.retries.values.reduce(0, +) } }
 
+  /// Outcomes of this kind.
+  func outcomes(_ outcome: Outcome) -> UInt64 {
+    lanes.reduce(0) { sum, holder in
+      holder.lane.counters.outcomeCounts.reduce(sum) { $1.outcome == outcome ? $0 + $1.count : $0 }
+    }
+  }
+
   /// Turns, 5 ms apart.
-  func play(milliseconds: Int64, _ publish: () -> Void = {}) {
+  func play(milliseconds: Int64, every step: Int64 = 5, _ publish: () -> Void = {}) {
     let end = time.milliseconds + milliseconds
     while time.milliseconds < end {
-      time.milliseconds += 5
+      time.milliseconds += step
       publish()
       for holder in lanes { holder.lane.turn() }
     }

@@ -54,8 +54,6 @@ package struct ShareState: Sendable {
   private var silentLooks: UInt32 = 0
   /// The widest window of a stuck pool whose answers are slow.
   private var slowMaximum: Int
-  /// The last answer was good and slow: the pool works, and has room again and again.
-  private var isSlow = false
 
   package init(limits: Limits) {
     self.limits = limits
@@ -73,12 +71,9 @@ package struct ShareState: Sendable {
   /// Whether it takes no further job: it is stuck, and has this many already.
   package func isFull(held: Int) -> Bool { held >= window && isStuck }
 
-  /// For how long it has been stuck, which bounds how long its jobs are put off; 0 if it is not. Of a slow one an eighth: jobs that came
-  /// back only after as long again would leave its few requests unused most of the time, and expire.
+  /// For how long it has been stuck; 0 if it is not.
   package func stuckMilliseconds(now: Instant) -> Int64 {
-    guard case .stuck(let since) = phase else { return 0 }
-    let time = now.milliseconds(since: since)
-    return isSlow ? time / 8 : time
+    if case .stuck(let since) = phase { now.milliseconds(since: since) } else { 0 }
   }
 
   package mutating func sent() { onWire += 1 }
@@ -87,9 +82,8 @@ package struct ShareState: Sendable {
   /// - Parameter looks: how many looks ago it was sent.
   package mutating func answered(_ answer: Answer, after looks: UInt32) {
     onWire -= 1
-    isSlow = answer == .good && looks > limits.stuckLooks
     switch answer {
-    case .good where !isSlow:
+    case .good where looks <= limits.stuckLooks:
       hasGoodAnswer = true
       if window < limits.maximum { window += 1 }
     case .good:

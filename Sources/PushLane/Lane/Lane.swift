@@ -46,8 +46,10 @@ package struct Lane<
   var waitingCount = 0
   /// Jobs with a request on the wire, by class; without orphans.
   var jobsOnWire = [0, 0]
-  /// Looks at the pools' shares so far, when the next one is due, and how many pools were stuck at the last.
-  var (shareLook, nextShareLook, stuckPools) = (UInt32(0), Instant(nanoseconds: .min), 0)
+  /// Looks at the pools' shares so far, and when the next one is due.
+  var (shareLook, nextShareLook) = (UInt32(0), Instant(nanoseconds: .min))
+  /// How many pools were stuck at the last look, and how many others were in use.
+  var (stuckPools, movingPools) = (0, 0)
   /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
   /// Sends whose outcome is decided and not published.
@@ -410,7 +412,7 @@ package struct Lane<
     case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
       if waited >= settings.stuckWaitMilliseconds, queues[pool].share.isFull(held: queues[pool].held - 1) {
-        stuckMilliseconds = queues[pool].share.stuckMilliseconds(now: now.monotonic)
+        stuckMilliseconds = self.stuckMilliseconds(job, pool: pool, now)
       } else if waited < settings.roomWaitMilliseconds {
         guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }
         // The delay grows with the job's age.

@@ -35,7 +35,7 @@ package struct LaneSettings: Sendable {
   package var roomWaitMilliseconds = Limits.roomWaitMilliseconds
   /// What one pool may take of the lane.
   package var share: ShareState.Limits
-  /// The widest windows of all stuck pools together.
+  /// The widest windows of all stuck pools together while another pool is in use; else it is `jobsOnWireMaximum`.
   package var stuckSendsMaximum: Int
   /// How long a send of a stuck pool waits at least, because its window may grow again.
   package var stuckWaitMilliseconds: Int64 = 500

@@ -49,7 +49,9 @@ extension Lane {
   mutating func leftWire(_ send: Ticket, _ answer: borrowing PushAnswer) {
     let pool = Int(sends[send].pool.value)
     let isGood = answer.kind == .response && answer.status < 500
-    queues[pool].share.answered(isGood ? .good : .bad, after: shareLook &- sends[send].sentLook)
+    let looks = shareLook &- sends[send].sentLook
+    queues[pool].share.answered(isGood ? .good : .bad, after: looks)
+    queues[pool].isSlow = isGood && looks > settings.share.stuckLooks
     guard let job = sends[send].job else { return }
     jobs[job].onWire -= 1
     guard jobs[job].onWire == 0 else { return }
@@ -63,15 +65,20 @@ extension Lane {
     guard now.monotonic >= nextShareLook else { return }
     nextShareLook = now.monotonic.adding(milliseconds: settings.share.lookMilliseconds)
     shareLook &+= 1
-    let slowMaximum = settings.stuckSendsMaximum / max(1, stuckPools)
-    stuckPools = 0
+    // What slow pools have beyond their probes, others do without; so it is much only where no other pool is in use.
+    let slowMaximum = (movingPools > 0 ? settings.stuckSendsMaximum : settings.jobsOnWireMaximum) / max(1, stuckPools)
+    (stuckPools, movingPools) = (0, 0)
     for pool in queues.indices {
       guard broker.canPublish else {
         queues[pool].share.couldNotSend()
         continue
       }
       queues[pool].share.looked(isWaiting: queues[pool].count > 0, slowMaximum: slowMaximum, now: now.monotonic)
-      if queues[pool].share.isStuck { stuckPools += 1 }
+      if queues[pool].share.isStuck {
+        stuckPools += 1
+      } else if isMoving(pool, now) {
+        movingPools += 1
+      }
     }
   }
 
@@ -82,12 +89,20 @@ extension Lane {
     guard stuckPools > 0, pool < queues.count, queues[pool].share.isFull(held: queues[pool].held),
       jobs[job].nextTarget == 0, jobs[job].refusal == nil, jobs[job].isolation == .process, !jobs[job].takesOver,
       case .again(let delaySeconds) = settings.retry.postpone(
-        stuckMilliseconds: queues[pool].share.stuckMilliseconds(now: now.monotonic), jobs[job].times, now: now)
+        stuckMilliseconds: stuckMilliseconds(job, pool: pool, now), jobs[job].times, now: now)
     else { return false }
     jobs[job].putOff()
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
     perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
     return true
+  }
+
+  /// How long a job of a stuck pool is put off at most: as long as the pool is stuck and the job is old. Where answers are slow, most wait
+  /// less, by chance: jobs that came back together would find few requests free, and leave them unused until they came back again.
+  mutating func stuckMilliseconds(_ job: Ticket, pool: Int, _ now: Now) -> Int64 {
+    let time = queues[pool].share.stuckMilliseconds(now: now.monotonic)
+    guard queues[pool].isSlow else { return time }
+    return min(time, max(0, now.unixMilliseconds &- jobs[job].enqueuedAt)) >> Int64(random.next() % 8)
   }
 
   /// Whether a pool that is full takes so many slots that another one, which is in use, would run out.
@@ -96,11 +111,13 @@ extension Lane {
     // This send may be new; what counts is how long the pool is stuck.
     let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)
     guard isStalled || stood >= settings.slowMilliseconds else { return false }
-    for other in queues.indices where other != pool {
-      if let sent = queues[other].lastSent, now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
-        return true
-      }
-    }
+    for other in queues.indices where other != pool && isMoving(other, now) { return true }
     return false
+  }
+
+  /// Whether the pool is in use.
+  private mutating func isMoving(_ pool: Int, _ now: Now) -> Bool {
+    guard let sent = queues[pool].lastSent else { return false }
+    return now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds
   }
 }

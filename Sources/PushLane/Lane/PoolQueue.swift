@@ -29,6 +29,8 @@ struct PoolQueue {
   /// Transactional sends since the last bulk one, while both waited.
   private var row: UInt8 = 0
   var share: ShareState
+  /// The last answer was good and slow: a stuck pool works, and has room again and again.
+  var isSlow = false
   /// Started sends that have no ending: being admitted, waiting, or on the wire.
   var held = 0
   /// When the pool last took a request.
