@@ -20,6 +20,7 @@ struct ActivityModel: Equatable {
   private struct Entry: Equatable {
     var activity: ActivityState?
     var jobs = ActivityJobs()
+    var holders: [[UInt8]: UInt32] = [:]
     var members: [UInt32: ActivityMember] = [:]
     var contentState: [UInt8] = []
     var body: [UInt8] = []
@@ -99,7 +100,16 @@ struct ActivityModel: Equatable {
       for (ordinal, member) in zip(ordinals, members) { entry.members[ordinal] = member }
       return words(answer, body)
     case .register(_, let ordinal, let token, let at):
+      let holder = entry.holders[token].flatMap { $0 == ordinal ? nil : $0 }
+      var other = holder.flatMap { entry.members[$0] }
+      if let holder, other?.yields(token, at: at, hasLarger: ordinal < holder, now: now) == false {
+        return "\(ActivityState.Registered.ignored) []"
+      }
       let answer = ActivityState.register(&entry.activity, &entry.members[ordinal], token: token, at: at, now: now)
+      if answer != .ignored {
+        if let holder, let other { entry.members[holder] = other }
+        if !token.isEmpty { entry.holders[token] = ordinal }
+      }
       switch answer {
       case .late(_, let isLeave): return "\(answer) \(isLeave ? entry.leaveBody : entry.body)"
       case .ignored, .stored, .over: return "\(answer) []"

@@ -82,6 +82,40 @@ struct ActivityRegistryTests {
     return true
   }
 
+  /// The app's hardware id changed while its activity ran: one phone, two devices, at two workers.
+  @Test func updateTokenOfTwoDevices_isTheNewerOnes() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url, registries: 2)
+    var random = SeededRandom(seed: 3)
+    let (now, scope) = (bench.now, bench.scope)
+    let ids = try (0..<60).map { try #require(ActivityID("ride-\($0)")) }
+    var left = 0
+    var failures: [ActivityRegistryFailure] = []
+    for (number, id) in ids.enumerated() {
+      // The newer one is the first, or the second, or both have one time.
+      for ordinal in (number % 2 == 0 ? [0, 1] : [1, 0]) as [UInt32] {
+        left += 1
+        let at = now - 1_000 + Int64(ordinal) * [10, -10, 0][number % 3]
+        bench.registries[Int.random(in: 0..<2, using: &random)].register(
+          id, in: scope, ordinal: ordinal, token: [7, UInt8(number)], at: at
+        ) { result in
+          left -= 1
+          if case .failure(let failure) = result { failures.append(failure) }
+        }
+        if number % 4 == 0 { _ = bench.turn { left == 0 } }
+      }
+    }
+    #expect(bench.turn { left == 0 } && failures.isEmpty)
+    for (number, id) in ids.enumerated() {
+      #expect(try bench.live(id, limit: 9) == [[1, 0, 1][number % 3]], "\(id): one phone gets each update twice")
+    }
+    // It goes back, with a new token for the other one.
+    let id = ids[0]
+    _ = try bench.wait { bench.registries[0].register(id, in: scope, ordinal: 0, token: [7, 0], at: now, then: $0) }
+    #expect(try bench.live(id, limit: 9) == [0])
+    _ = try bench.wait { bench.registries[1].register(id, in: scope, ordinal: 1, token: [8, 0], at: now, then: $0) }
+    #expect(try bench.live(id, limit: 9) == [0, 1])
+  }
+
   @Test(arguments: 0..<3)
   func itIsLikeItsModel(round: Int) throws {
     let bench = try ActivityRegistryBench(url: RedisServer.shared().url)

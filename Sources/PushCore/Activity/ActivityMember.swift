@@ -175,6 +175,17 @@ package struct ActivityMember: Hashable, Sendable {
     return !hasReached && token.isEmpty && !isOver && !hasLeft
   }
 
+  /// Another device registered this member's token. The newer registration has it; of two with the same time, the larger ordinal.
+  /// - Parameter hasLarger: this member's ordinal is the larger one.
+  /// - Returns: whether the other device has it. Then the activity is over for this one.
+  package mutating func yields(_ taken: [UInt8], at: Int64, hasLarger: Bool, now: Int64) -> Bool {
+    guard taken == token, !isOver else { return true }
+    if hasChanged(since: at, now: now) || at == changedAt && hasLarger { return false }
+    isOver = true
+    goneAt = at
+    return true
+  }
+
   /// APNs reported the token as unregistered.
   /// - Parameter at: since when, Unix milliseconds.
   /// - Returns: whether that changed something; not if the device has registered since.

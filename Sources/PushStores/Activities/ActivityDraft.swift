@@ -22,8 +22,16 @@ struct ActivityDraft {
   }
   var leaveBody: [UInt8] = []
 
-  /// The fingerprints of the devices, in the order of `ordinals`; empty: not known. A member of another device is none.
-  private let devices: [UInt32]
+  /// The ordinal that this token was registered for last; nil: none, or no token was asked for.
+  private(set) var holder: UInt32?
+  /// The decision needs this member: read it too, and decide again.
+  var neededMember: UInt32?
+  /// The new value of `holder`.
+  var newHolder: UInt32?
+
+  private let token: [UInt8]
+  /// The fingerprints of the devices, in the order of `ordinals`; nil or no elements: not known. A member of another device is none.
+  private let devices: [UInt32?]
   /// The indexes of those whose ordinal has a member of another device. It stays until one of them takes its place.
   private var others: Set<Int> = []
   private let read: [[UInt8]]
@@ -39,7 +47,7 @@ struct ActivityDraft {
 
   /// The keys and arguments of the read.
   static func reading(
-    _ id: ActivityID, _ ordinals: [UInt32], hasTexts: Bool, _ keys: ActivityKeys
+    _ id: ActivityID, _ ordinals: [UInt32], token: [UInt8], hasTexts: Bool, _ keys: ActivityKeys
   ) -> (keys: [String], arguments: RedisArguments) {
     let chunks = chunks(of: ordinals)
     let numbers = numbers(of: chunks)
@@ -55,16 +63,23 @@ struct ActivityDraft {
         arguments.append(place(of: ordinal))
       }
     }
-    return ([keys.activity(id)] + memberKeys(chunks, id, keys), arguments)
+    let names = [keys.activity(id)] + memberKeys(chunks, id, keys)
+    if token.isEmpty { return (names, arguments) }
+    let hash = DeviceRecord.GoneToken.fingerprint(of: token)
+    arguments.append(names.count + 1)
+    arguments.append(bytes(hash))
+    return (names + [keys.tokens(hash, id)], arguments)
   }
 
   /// nil: Redis holds a foreign value.
   init?(
-    _ id: ActivityID, _ ordinals: [UInt32], devices: [UInt32], hasTexts: Bool, _ keys: ActivityKeys, reply: RedisReply
+    _ id: ActivityID, _ ordinals: [UInt32], devices: [UInt32?], token: [UInt8], hasTexts: Bool, _ keys: ActivityKeys,
+    reply: RedisReply
   ) {
     precondition(devices.isEmpty || devices.count == ordinals.count, "each device has a fingerprint")
     let fields = ActivityDraft.fields(hasTexts: hasTexts)
-    guard case .array(let values) = reply, values.count == fields.count + 2 * ordinals.count else { return nil }
+    let membersEnd = fields.count + 2 * ordinals.count
+    guard case .array(let values) = reply, values.count == membersEnd + (token.isEmpty ? 0 : 1) else { return nil }
     var texts: [[UInt8]] = []
     for value in values {
       switch value {
@@ -76,11 +91,14 @@ struct ActivityDraft {
     self.id = id
     self.ordinals = ordinals
     self.devices = devices
+    self.token = token
+    if !token.isEmpty, texts[membersEnd].count == 4 { holder = OrdinalList.ordinal(texts[membersEnd], 0) }
+    newHolder = holder
     self.hasTexts = hasTexts
     self.keys = keys
     chunks = ActivityDraft.chunks(of: ordinals)
     read = Array(texts.prefix(fields.count))
-    readMembers = stride(from: fields.count, to: texts.count, by: 2).map { (texts[$0], texts[$0 + 1]) }
+    readMembers = stride(from: fields.count, to: membersEnd, by: 2).map { (texts[$0], texts[$0 + 1]) }
     members = []
     let state = texts[0]
     if !state.isEmpty {
@@ -96,7 +114,8 @@ struct ActivityDraft {
       let bytes = live.isEmpty ? rest : live
       let member = ActivityMember(decoding: bytes.span)
       guard member != nil || bytes.isEmpty else { return nil }
-      if let member, member.device != 0, !devices.isEmpty, member.device != devices[index] {
+      let device = devices.isEmpty ? nil : devices[index]
+      if let member, let device, member.device != 0, member.device != device {
         others.insert(index)
         members.append(nil)
       } else {
@@ -117,7 +136,8 @@ struct ActivityDraft {
         expiresAt: now + ActivityState.memoryMilliseconds, now)
     }
     return commit(
-      [change(.state, from: read[0], to: activity.encode())] + jobChanges() + memberChanges(), textChanges(),
+      [change(.state, from: read[0], to: activity.encode())] + jobChanges() + memberChanges() + holderChanges(),
+      textChanges(),
       chunks: chunks, since: isNew ? activity.createdAt : nil, expiresAt: activity.forgottenAt, now)
   }
 
@@ -149,10 +169,9 @@ struct ActivityDraft {
       arguments.append(field.rawValue)
       arguments.append(text)
     }
-    let names =
-      [keys.index, keys.chunks(id), keys.activity(id)] + ActivityDraft.memberKeys(chunks, id, keys)
-      + (joined + left).map(keys.memberships)
-    return (names, arguments)
+    var names = [keys.index, keys.chunks(id), keys.activity(id)] + ActivityDraft.memberKeys(chunks, id, keys)
+    if !token.isEmpty, activity != nil { names.append(keys.tokens(tokenHash, id)) }
+    return (names + (joined + left).map(keys.memberships), arguments)
   }
 
   /// The devices that become members, and those that stop being members.
@@ -194,7 +213,7 @@ struct ActivityDraft {
       let (live, rest) = readMembers[index]
       var member = members[index]
       if member == nil, others.contains(index) { continue }
-      if !devices.isEmpty { member?.device = devices[index] }
+      if !devices.isEmpty, let device = devices[index] { member?.device = device }
       let bytes = member?.encode() ?? []
       let isLive = member?.status == .live
       guard bytes != (live.isEmpty ? rest : live) else { continue }
@@ -204,6 +223,20 @@ struct ActivityDraft {
       changes.append(Change(key: 5 + 2 * number, field: field, old: rest, new: isLive ? [] : bytes))
     }
     return changes
+  }
+
+  /// Compared also where it stays: of two devices that register a token at once, one sees the other.
+  private func holderChanges() -> [Change] {
+    if token.isEmpty { return [] }
+    let (old, new) = (holder.map(DeviceCommit.bytes) ?? [], newHolder.map(DeviceCommit.bytes) ?? [])
+    return [Change(key: 4 + 2 * chunks.count, field: ActivityDraft.bytes(tokenHash), old: old, new: new)]
+  }
+
+  private var tokenHash: UInt64 { DeviceRecord.GoneToken.fingerprint(of: token) }
+
+  /// Little-endian.
+  private static func bytes(_ number: UInt64) -> [UInt8] {
+    (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64($0 * 8)) }
   }
 
   /// All but those of `jobChanges`.

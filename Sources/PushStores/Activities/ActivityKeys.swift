@@ -21,6 +21,9 @@ package struct ActivityKeys: Hashable, Sendable {
   package func live(_ chunk: Int, _ id: ActivityID) -> String { tag + "l:\(chunk):" + id.text }
   /// The same for all other members.
   package func rest(_ chunk: Int, _ id: ActivityID) -> String { tag + "r:\(chunk):" + id.text }
+  /// Hash of update tokens whose hash has this low byte: a token's hash (eight bytes, little-endian) → the ordinal that registered it last (four
+  /// bytes, little-endian), whose member may have another token since.
+  package func tokens(_ hash: UInt64, _ id: ActivityID) -> String { tag + "t:\(hash & 0xFF):" + id.text }
   /// Sorted set of one device: the ids of activities that it is a member of, by when they are forgotten (Unix
   /// milliseconds). A forget finds them here.
   package func memberships(_ ordinal: UInt32) -> String { tag + "d:\(ordinal)" }

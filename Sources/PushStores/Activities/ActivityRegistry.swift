@@ -153,14 +153,28 @@ package final class ActivityRegistry {
     package var body: [UInt8]
   }
 
-  /// A device registered its update token; empty: the activity is over on it.
+  /// A device registered its update token; empty: the activity is over on it. For another device that registered this token earlier the
+  /// activity is over, and of one that registered it later this registration is older: they are one phone.
   /// - Parameter at: Unix milliseconds.
   package func register(
     _ id: ActivityID, in scope: AppScope, ordinal: UInt32, device: UInt32 = 0, token: [UInt8], at: Int64,
     then: @escaping Then<Registered>
   ) {
-    change(id, [ordinal], scope, devices: [device], hasTexts: false, then) { draft, now in
+    change(id, [ordinal], scope, devices: [device], token: token, hasTexts: false, then) { draft, now in
+      let ignored = Registered(answer: .ignored, body: [])
+      var other: ActivityMember?
+      if let holder = draft.holder, holder != ordinal {
+        guard draft.ordinals.last == holder else {
+          draft.neededMember = holder
+          return .success(ignored)
+        }
+        other = draft.members[1]
+        if other?.yields(token, at: at, hasLarger: ordinal < holder, now: now) == false { return .success(ignored) }
+      }
       let answer = ActivityState.register(&draft.activity, &draft.members[0], token: token, at: at, now: now)
+      if answer == .ignored { return .success(ignored) }
+      if let other { draft.members[1] = other }
+      draft.newHolder = ordinal
       guard case .late(_, let isLeave) = answer else { return .success(Registered(answer: answer, body: [])) }
       draft.needsTexts = true
       return .success(Registered(answer: answer, body: isLeave ? draft.leaveBody : draft.newest))
@@ -270,31 +284,40 @@ package final class ActivityRegistry {
 
   private typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>
 
-  /// - Parameter devices: the fingerprints of the devices with these ordinals; empty: not known.
+  /// - Parameters:
+  ///   - devices: the fingerprints of the devices with these ordinals; empty: not known.
+  ///   - token: the update token whose holder is needed; empty: none.
   private func change<Value>(
-    _ id: ActivityID, _ ordinals: [UInt32], _ scope: AppScope, devices: [UInt32] = [], hasTexts: Bool,
-    attempt: Int = 1, _ then: @escaping Then<Value>, _ decide: @escaping Decide<Value>
+    _ id: ActivityID, _ ordinals: [UInt32], _ scope: AppScope, devices: [UInt32?] = [], token: [UInt8] = [],
+    hasTexts: Bool, attempt: Int = 1, _ then: @escaping Then<Value>, _ decide: @escaping Decide<Value>
   ) {
     let keys = keys(scope)
-    let again: (Bool) -> Void = { [self] hasTexts in
+    let again: (Bool, UInt32?) -> Void = { [self] hasTexts, member in
       guard attempt < ActivityRegistry.attemptsMaximum else { return then(.failure(.contended(id))) }
-      change(id, ordinals, scope, devices: devices, hasTexts: hasTexts, attempt: attempt + 1, then, decide)
+      let ordinals = member.map { [ordinals[0], $0] } ?? ordinals
+      let devices = member == nil ? devices : [devices[0], nil]
+      change(
+        id, ordinals, scope, devices: devices, token: token, hasTexts: hasTexts, attempt: attempt + 1, then, decide)
     }
-    let (names, arguments) = ActivityDraft.reading(id, ordinals, hasTexts: hasTexts, keys)
+    let (names, arguments) = ActivityDraft.reading(id, ordinals, token: token, hasTexts: hasTexts, keys)
     redis.run(ActivityScript.read, keys: names, arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard var draft = ActivityDraft(id, ordinals, devices: devices, hasTexts: hasTexts, keys, reply: reply) else {
+      guard
+        var draft = ActivityDraft(
+          id, ordinals, devices: devices, token: token, hasTexts: hasTexts, keys, reply: reply)
+      else {
         return then(
           .failure(.redis("\(names[0]) holds no activity of this version: does something else use its keys?")))
       }
       let decided = decide(&draft, now)
       // Of an unknown activity, the refused job is stored; no other refusal changes anything.
       if case .failure = decided, draft.activity != nil { return then(decided) }
-      if draft.needsTexts && !hasTexts { return again(true) }
+      if let member = draft.neededMember { return again(hasTexts, member) }
+      if draft.needsTexts && !hasTexts { return again(true, nil) }
       guard let (names, arguments) = draft.storing(now: now) else { return then(decided) }
       redis.run(ActivityScript.commit, keys: names, arguments) { result in
         guard let reply = ActivityRegistry.take(result, then) else { return }
-        if reply == .integer(1) { then(decided) } else { again(hasTexts) }
+        if reply == .integer(1) { then(decided) } else { again(hasTexts, nil) }
       }
     }
   }

@@ -14,8 +14,8 @@ enum ActivityScript {
     return values
     """)
 
-  /// KEYS: index, chunks, the activity's hash, hashes of members, the memberships of devices that become members, those of
-  /// devices that stop being members. ARGV:
+  /// KEYS: index, chunks, the activity's hash, hashes of members, perhaps of a token's holder, the memberships of devices that
+  /// become members, those of devices that stop being members. ARGV:
   /// - id, time in the index (empty: already there), the time up to which others are removed from the index, when the
   ///   keys expire (Unix ms), how many devices become members, how many stop;
   /// - number of chunks, each;
