@@ -9,6 +9,7 @@ import PushCore
 ///   revision; none has both. A device that an activity ended for alone is sent nothing newer.
 /// - A device is started once, whichever jobs start it.
 /// - A forgotten user is sent nothing.
+/// - Whoever is sent something was named by its audience. No fault excuses this one.
 package final class AudienceAuditor {
   /// The outcome of a job on a device.
   struct End {
@@ -82,6 +83,9 @@ package final class AudienceAuditor {
 
   /// Some clocks were wrong, so an activity's age cannot be checked.
   var hasWrongClocks: Bool { faults.contains(.setClock) }
+
+  /// How much longer a push may be under way, because its worker hung, milliseconds.
+  var pausedMilliseconds: Int64 { faults.contains(.pauseWorker) ? 30_000 : 0 }
 
   /// Whether the broker stored a dead letter that no worker could prevent.
   var isBeyondHelp: (SimulatedRabbitMQEvent) -> Bool = { _ in false }
@@ -226,6 +230,7 @@ package final class AudienceAuditor {
   /// Checks everything after the end. Returns the violations.
   func finish(_ ledger: Ledger) -> [String] {
     for id in order { if let job = jobs[id] { judge(job, ledger) } }
+    judgeIdentity(ledger)
     judgeMembers(ledger)
     judgeForgotten(ledger)
     judgeUnreported(ledger)
@@ -310,8 +315,7 @@ package final class AudienceAuditor {
     }
   }
 
-  /// No device gets what was for others, also if Redis was emptied and gives the ordinals anew. If it forgot only the last
-  /// writes, nothing tells that an ordinal was given before.
+  /// No outcome names a device outside the audience, whatever Redis lost.
   private func judgeTargets(_ job: Job) {
     let others: [Job]
     switch job.job.push {
@@ -320,7 +324,6 @@ package final class AudienceAuditor {
     case .leave where !hasLostData && !job.mayBeLost: others = leaves(of: job.job.activity)
     case .leave, .update, .end: return
     }
-    guard faults.isDisjoint(with: [.crashRedis, .failOverRedis]) else { return }
     for device in job.ends.keys.sorted() where phones[device].map({ !job.job.takes($0) }) ?? true {
       if !others.contains(where: { $0.job.names(device) }) {
         fail("sent to a device outside the audience: \(job.job.id) \(device)")
@@ -453,7 +456,7 @@ package final class AudienceAuditor {
         tokens.formUnion(records.map(\.token).filter { !$0.isEmpty && !newer.contains($0) })
       }
       for entry in ledger.entries where tokens.contains(entry.target) {
-        if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds {
+        if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds + pausedMilliseconds {
           fail("sent to a forgotten user after \(entry.receivedAt - storedAt) ms: \(user) \(entry.target)")
         }
       }

@@ -41,7 +41,7 @@ extension AudienceAuditor {
     var seen: Set<Int64> = []
     for push in pushes {
       if seen.insert(push.timestamp).inserted, let newest, push.timestamp < newest.timestamp,
-        push.receivedAt > newest.receivedAt + AudienceAuditor.underWayMilliseconds
+        push.receivedAt > newest.receivedAt + AudienceAuditor.underWayMilliseconds + pausedMilliseconds
       {
         fail("an older state \(push.receivedAt - newest.receivedAt) ms after a newer one: \(token): \(push.number)")
       }
@@ -69,9 +69,14 @@ extension AudienceAuditor {
     }
   }
 
-  /// The job with an activity's highest revision, among updates and ends that were not overtaken or refused. nil also where no outcome tells
+  /// The job with an activity's largest sequence, among updates and ends. Where they have none: the one with its highest revision, among updates
+  /// and ends that were not overtaken or refused. nil also where no outcome tells
   /// the revision of a job that may be lost.
   func newest(_ activity: String) -> Job? {
+    let numbered = jobs.values.filter {
+      $0.job.activity == activity && $0.job.sequence != nil && ($0.job.push == .update || $0.job.push == .end)
+    }
+    if !numbered.isEmpty { return newest(of: numbered) }
     var newest: (revision: Int64, job: Job)?
     for id in order {
       guard let job = jobs[id], job.job.activity == activity, job.job.push == .update || job.job.push == .end else {
@@ -84,6 +89,15 @@ extension AudienceAuditor {
       if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
     }
     return newest?.job
+  }
+
+  /// The producer's order decides, whatever the order of arrival was. A job whose activity was not known is none of its states.
+  private func newest(of jobs: [Job]) -> Job? {
+    for job in jobs.sorted(by: { ($0.job.sequence ?? 0) > ($1.job.sequence ?? 0) }) {
+      if job.mayBeLost { return nil }
+      if job.outcomes.isEmpty || !job.outcomes.allSatisfy({ $0.contains("is not known") }) { return job }
+    }
+    return nil
   }
 
   /// nil: no outcome names it.

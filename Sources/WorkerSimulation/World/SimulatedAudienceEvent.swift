@@ -43,7 +43,8 @@ package struct SimulatedAudienceEvent: Sendable {
     for number in 0..<settings.audienceDevices {
       let mayBeOld = settings.channelAbove != nil
       let phone = SimulatedPhone(number, version: 0, mayBeOld: mayBeOld)
-      events.append(SimulatedAudienceEvent(.register(phone), at: productionStart + Int64(number) * 10_000_000))
+      let first = settings.registersThroughout ? time() : productionStart + Int64(number) * 10_000_000
+      events.append(SimulatedAudienceEvent(.register(phone), at: first))
       // Apps repeat the registration at each start, sometimes with another token.
       for _ in 0..<pick(3) {
         let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0, mayBeOld: mayBeOld)
@@ -83,14 +84,18 @@ package struct SimulatedAudienceEvent: Sendable {
     func add(_ audience: SimulatedAudienceJob.Audience, _ push: SimulatedAudienceJob.ActivityPush, at: Int64) {
       let job = SimulatedAudienceJob(
         number, audience, isBulk: false, push: push, activity: name,
-        state: push == .start ? 1_000 * (activity + 1) : number)
+        state: push == .start ? 1_000 * (activity + 1) : number, isNumbered: settings.hasBursts && push != .start)
       number += 1
       events.append(SimulatedAudienceEvent(.job(job), at: at))
     }
     let users = Set((0..<1 + pick(5)).map { _ in SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices))) })
     add(.users(users.sorted()), .start, at: start)
-    for update in 0..<pick(8) {
+    for update in 0..<(settings.hasBursts ? 0 : pick(8)) {
       add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000)
+    }
+    for _ in 0..<(settings.hasBursts ? 1 + pick(4) : 0) {
+      let burst = start + Int64(500 + pick(6_000)) * 1_000_000
+      for _ in 0..<2 + pick(10) { add(.activity, .update, at: burst + Int64(pick(30)) * 1_000_000) }
     }
     if pick(2) == 0 { add(.activity, .end, at: start + Int64(4_000 + pick(8_000)) * 1_000_000) }
     if settings.channelAbove != nil {

@@ -26,15 +26,18 @@ struct SimulatedAudienceJob: Sendable {
   let push: ActivityPush?
   let activity: String
   let routingKey: String
+  /// nil: only its message's time and its arrival tell its order.
+  let sequence: Int64?
   /// In its content state: all starts of an activity have the same one.
   let state: Int
 
   init(
     _ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "",
-    state: Int? = nil
+    state: Int? = nil, isNumbered: Bool = false
   ) {
     self.number = number
     self.state = state ?? number
+    sequence = isNumbered ? WorkerWorld.unixMillisecondsAtZero * 1_000 + Int64(number) : nil
     self.audience = audience
     self.push = push
     self.activity = activity
@@ -69,7 +72,9 @@ struct SimulatedAudienceJob: Sendable {
       case .segment: "{\"segment\":\"\(SimulatedAudienceJob.segment)\"}"
       case .activity: "{\"activity\":\"\(activity)\"}"
       }
-    let head = "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
+    let head =
+      "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
+      + (sequence.map { "\"sequence\":\($0)," } ?? "")
     let content = "\"content-state\":{\"n\":\(state)}"
     switch push {
     case nil: return head + "\"push_type\":\"alert\",\"payload\":{\"aps\":{\"alert\":\"hello all \(number)\"}}}"

@@ -58,6 +58,8 @@ package final class SimulatedWorker {
   private let log: WorkerLog
   /// When its next turn is due; `.max`: never.
   private(set) var nextTurn: Int64
+  /// It hangs until then.
+  private(set) var pausedUntil: Int64 = 0
   /// Minimum time between two turns of a thread.
   private static let turnNanoseconds: Int64 = 20_000
   /// A drain ends after 25 s; then connections are closed.
@@ -192,6 +194,12 @@ package final class SimulatedWorker {
     channels.revoke(credential: credentialName)
   }
 
+  /// Makes all its threads stand still, as a stopped process or a host without CPU does.
+  func pause(until time: Int64) {
+    pausedUntil = max(pausedUntil, time)
+    nextTurn = pausedUntil
+  }
+
   /// Sets its wall clock this far ahead of the world's.
   func setClock(offsetMilliseconds: Int64) {
     for thread in threads { thread.kernel.wallClockMilliseconds = wallClockMilliseconds + offsetMilliseconds }
@@ -247,6 +255,7 @@ package final class SimulatedWorker {
   /// Runs the turns that are due now.
   func turn() {
     let now = network.now
+    guard now >= pausedUntil else { return }
     var next = Int64.max
     var hasTurned = false
     for index in threads.indices {

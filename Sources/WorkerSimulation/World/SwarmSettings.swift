@@ -33,6 +33,7 @@ extension WorkerWorld.Settings {
     if seed >= 10_000_000 { settings.addAudiences(seed: seed) }
     if seed >= 20_000_000 { settings.addActivityChannels(seed: seed) }
     if seed >= 40_000_000 { settings.addLeaves(seed: seed) }
+    if seed >= 100_000_000 { settings.addRewinds(seed: seed) }
     return settings
   }
 
@@ -105,6 +106,25 @@ extension WorkerWorld.Settings {
     audienceDevices = max(20, audienceDevices)
     audienceJobs = min(8, audienceJobs)
     if pick(8) == 0 { faults.append(.deleteChannel) }
+  }
+
+  /// Adds Redis that is rewound, workers that hang, and devices that register while jobs for others wait for their retry.
+  private mutating func addRewinds(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x7265_7769_6E64_0000)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    registersThroughout = true
+    audienceDevices = 40
+    audienceJobs = 10 + pick(20)
+    productionMilliseconds = [5_000, 15_000][pick(2)]
+    if pick(3) > 0 { faults += [.rewindRedis, .rewindRedis, .rewindRedis, .failAPNs, .failAPNs, .throttleAPNs] }
+    if pick(4) == 0 { faults.append(.emptyRedis) }
+    if pick(2) == 0 { faults += [.pauseWorker, .pauseWorker] }
+    if pick(2) == 0 {
+      hasBursts = true
+      activities = 1 + pick(4)
+      lanes = 1 + pick(3)
+    }
+    faultCount = max(20, faultCount)
   }
 
   /// Adds activities that end for some devices, half of them without channels.

@@ -63,7 +63,9 @@ package final class WorkerAuditor {
     deliveryLimit = DeliveryLimitAuditor(network)
     sendsAllInTime =
       faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
-    mayStandStill = !Set(faults.map(\.family)).isSubset(of: [.worker]) || settings.rabbitmq.confirmDropped > 0
+    mayStandStill =
+      faults.contains(.pauseWorker) || !Set(faults.map(\.family)).isSubset(of: [.worker])
+      || settings.rabbitmq.confirmDropped > 0
     isRedisReliable =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
       && settings.network.latency.upperBound <= WorkerAuditor.latencyMaximum && settings.network.bytesPerSecond == nil

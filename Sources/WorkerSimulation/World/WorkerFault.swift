@@ -17,6 +17,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case reloadWorker
   /// A worker must not use its credential until its next reload.
   case revokeCredential
+  /// A worker hangs for 20 to 30 seconds, and then goes on.
+  case pauseWorker
   /// A worker's wall clock jumps by minutes (by hours if `clocksDriftByHours`) for a while.
   case setClock
 
@@ -54,6 +56,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case emptyRedis
   /// It crashes and loses its latest writes.
   case crashRedis
+  /// Its state of some seconds ago comes back, as after a failover to a replica that lagged. Connections stay.
+  case rewindRedis
   /// It evicts some keys.
   case evictRedis
   /// In a cluster: some slots with keys migrate to other nodes, which takes a while.
@@ -91,20 +95,20 @@ package enum WorkerFault: String, CaseIterable, Sendable {
 
   /// Kinds that were added later: the oldest worlds do not draw them, so that their seeds stay valid.
   static let laterKinds: Set<WorkerFault> = [
-    .failOverRedis, .revokeKey, .fewerLimits, .revokeCredential, .deleteChannel,
+    .failOverRedis, .revokeKey, .fewerLimits, .revokeCredential, .deleteChannel, .pauseWorker, .rewindRedis,
   ]
 
   package var family: Family {
     switch self {
     case .cut, .silence, .refuse: .network
-    case .killWorker, .drainWorker, .reloadWorker, .revokeCredential, .setClock: .worker
+    case .killWorker, .drainWorker, .reloadWorker, .revokeCredential, .pauseWorker, .setClock: .worker
     case .restartBroker, .stopBroker, .closeConnections, .closeChannel, .cancelConsumers, .moveLeader, .alarm,
       .dropConfirms, .refusePublishes, .deleteQueue, .unbind:
       .rabbitmq
     case .stallRedis, .loadRedis, .readOnlyRedis, .fullRedis, .busyRedis, .flushScripts, .jumpRedisClock,
       .fewerLimits:
       .redis
-    case .emptyRedis, .crashRedis, .evictRedis, .moveSlots, .failOverRedis: .memory
+    case .emptyRedis, .crashRedis, .rewindRedis, .evictRedis, .moveSlots, .failOverRedis: .memory
     case .failAPNs, .throttleAPNs, .slowAPNs, .goAwayAPNs, .dropAPNs, .refuseStreams, .resetStreams, .silenceStreams,
       .changeStreams, .withholdWindow, .ignorePings, .expireToken,
       .deleteChannel, .revokeKey:

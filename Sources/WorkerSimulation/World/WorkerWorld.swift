@@ -7,64 +7,6 @@ import PushSettings
 /// Runs the shipped workers in a deterministic world: a simulated network, simulated servers (RabbitMQ, Redis, APNs) that speak the real
 /// protocols, and auditors. One thread; the only clock is the network's. The same seed gives the same world, byte for byte.
 package final class WorkerWorld {
-  /// The contents and faults of a world.
-  package struct Settings: Sendable {
-    /// What ends as soon as a message is delivered to it: the worker, or its connection before a byte of the delivery arrives.
-    package enum Holder: Sendable { case worker, connection }
-
-    package var workers = 2
-    package var lanes = 2
-    package var jobs = 200
-    /// Each job is valid, published once, and for one device that APNs accepts pushes to.
-    package var hasPlainJobs = false
-    /// Requests for channels, and broadcasts to those channels.
-    package var channelRequests = 0
-    package var broadcasts = 0
-    /// The first channel request crashes each worker that carries it out.
-    package var hasChannelPoison = false
-    /// What ends at each delivery of the first job; nil: nothing.
-    package var firstJobEnds: Holder?
-    /// Devices that register, as targets of jobs for audiences; 0: the world has no audiences.
-    package var audienceDevices = 0
-    package var audienceJobs = 0
-    package var activities = 0
-    /// An activity for more devices than this takes a broadcast channel, and some devices are too old for channels; nil: none takes one.
-    package var channelAbove: Int?
-    /// Some activities end for some devices while they run.
-    package var hasLeaves = false
-    /// Messages with forged headers, properties and bodies.
-    package var forgedMessages = 0
-    package var prefetch = 40
-    /// The first worker runs until its queues are empty, and is then started again.
-    package var worksUntilEmpty = false
-    /// Some jobs are too large for workers to read; some of these also to be copied to the dead letters.
-    package var hasOversizedJobs = false
-    /// Some jobs are older than the maximum age, and some are for a device that registered again.
-    package var hasHistory = false
-    /// Every second job belongs to a campaign of another app. APNs does not know most of its device tokens.
-    package var hasCampaign = false
-    /// 1: a single Redis. More: the nodes of a cluster.
-    package var redisNodes = 1
-    /// A Redis with a replica and two Sentinels. Then `redisNodes` is 1.
-    package var hasSentinels = false
-    package var clocksDriftByHours = false
-    /// Most killed workers die within a turn, after part of their output.
-    package var killsAtAnyByte = false
-    /// The time over which jobs are published.
-    package var productionMilliseconds: Int64 = 5_000
-    package var network = SimulatedNetwork.Settings()
-    package var rabbitmq = SimulatedRabbitMQ.Faults()
-    /// The kinds of faults; each fault's kind is drawn from them.
-    package var faults: [WorkerFault] = []
-    package var faultCount = 0
-    /// The time in which faults happen. After it, all work must come to an end.
-    package var stormMilliseconds: Int64 = 30_000
-    /// The time for that, after which the audit reports what still waits.
-    package var restMilliseconds: Int64 = 1_800_000
-
-    package init() {}
-  }
-
   package let plan: WorkerPlan
   package let network: SimulatedNetwork
   package let rabbitmq: SimulatedRabbitMQ
@@ -421,7 +363,12 @@ package final class WorkerWorld {
     case .endHolder(let connection): endHolder(connection)
     case .calm: rabbitmq.calm()
     case .expectEnded(let index, let worker):
-      if workers[index] === worker { auditor.violations.append("the drain of \(worker.name) does not end") }
+      let end = worker.pausedUntil + SimulatedWorker.drainNanosecondsMaximum
+      if workers[index] === worker, worker.pausedUntil > 0, end > network.now {
+        agenda.add(step, at: end)
+      } else if workers[index] === worker {
+        auditor.violations.append("the drain of \(worker.name) does not end")
+      }
     }
   }
 

@@ -74,6 +74,8 @@ extension WorkerWorld {
       guard let (index, worker) = hit(fault) else { return }
       worker.revokeCredential()
       scheduleEnd(number, fault, UInt64(index))
+    case .pauseWorker:
+      hit(fault)?.worker.pause(until: now + 20_000_000_000 + fault.nanoseconds / 4 * 5)
     case .setClock:
       guard let (index, worker) = hit(fault) else { return }
       let span: Int64 = settings.clocksDriftByHours ? 6 * 3_600_000 : 600_000
@@ -120,6 +122,7 @@ extension WorkerWorld {
     case .fewerLimits: try beginFewerLimits(number, fault)
     case .emptyRedis: node(fault).flush(now: now)
     case .crashRedis: beginRedis(number, fault) { $0.crash(forgetting: fault.nanoseconds, now: now) }
+    case .rewindRedis: node(fault).forgetWrites(ofLast: fault.nanoseconds, now: now)
     case .evictRedis: node(fault).evict(count: 1 + place(fault.draw >> 8, 20), now: now)
     case .moveSlots: beginMove(number, fault)
     case .failOverRedis: failOverRedis(number, fault)
@@ -178,7 +181,7 @@ extension WorkerWorld {
       apns.remove(fault: Int(argument))
     case .cut, .killWorker, .drainWorker, .reloadWorker, .restartBroker, .closeConnections, .closeChannel,
       .cancelConsumers, .moveLeader, .dropConfirms, .refusePublishes, .deleteQueue, .unbind, .flushScripts,
-      .jumpRedisClock, .emptyRedis, .evictRedis, .dropAPNs, .deleteChannel:
+      .jumpRedisClock, .emptyRedis, .rewindRedis, .evictRedis, .pauseWorker, .dropAPNs, .deleteChannel:
       preconditionFailure("it has no end")
     }
   }

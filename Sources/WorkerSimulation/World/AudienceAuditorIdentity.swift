@@ -1,0 +1,55 @@
+import APNsSimulator
+
+/// Identity: nobody is sent what is for others, whatever fails, is lost, or comes back.
+extension AudienceAuditor {
+  /// Compares each push that APNs accepted with the audience of its job. It needs no outcome, and knows no excuse.
+  func judgeIdentity(_ ledger: Ledger) {
+    var alerts: [Int: SimulatedAudienceJob] = [:]
+    var starts: [String: [SimulatedAudienceJob]] = [:]
+    var updates: [Int: SimulatedAudienceJob] = [:]
+    for job in jobs.values.map(\.job) {
+      switch job.push {
+      case nil: alerts[job.number] = job
+      case .start: starts[job.activity, default: []].append(job)
+      case .update, .end, .leave: updates[job.number] = job
+      }
+    }
+    var devices: [String: SimulatedPhone] = [:]
+    for phone in phones.values {
+      devices[phone.startToken] = phone
+      for record in registrations[phone.name] ?? [] { devices[record.token] = phone }
+    }
+    var owners: [String: Member] = [:]
+    for (member, records) in members { for record in records { owners[record.token] = member } }
+    for seen in ledger.lastNotifications {
+      let target = seen.entry.target
+      if let phone = devices[target] {
+        if let number = AudienceAuditor.alertNumber(in: seen.payload) {
+          if let job = alerts[number], !job.takes(phone) { stranger(phone.name, job.id) }
+        } else if let state = WorkerAuditor.number("n", in: seen.payload) {
+          let activity = SimulatedAudienceJob.activity(ofState: Int(state))
+          guard let jobs = starts[activity], !jobs.contains(where: { $0.takes(phone) }) else { continue }
+          stranger(phone.name, jobs[0].id)
+        }
+      } else if let owner = owners[target], let number = WorkerAuditor.number("n", in: seen.payload),
+        let job = updates[Int(number)]
+      {
+        // A late token of a device that left gets the newest such end, which may be another's.
+        let leaves = updates.values.filter { $0.push == .leave && $0.activity == job.activity }
+        let isNamed = job.push != .leave || leaves.contains { $0.names(owner.device) }
+        if owner.activity != job.activity || !isNamed { stranger(owner.device, job.id) }
+      }
+    }
+  }
+
+  private func stranger(_ device: String, _ job: String) {
+    fail("accepted for a device that its audience did not name: \(job) \(device)")
+  }
+
+  /// The number in the text of an alert for an audience.
+  private static func alertNumber(in payload: [UInt8]) -> Int? {
+    let text = String(decoding: payload, as: UTF8.self)
+    guard let start = text.firstRange(of: "hello all ") else { return nil }
+    return Int(text[start.upperBound...].prefix { $0.isNumber })
+  }
+}
