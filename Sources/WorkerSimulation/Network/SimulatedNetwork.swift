@@ -95,6 +95,9 @@ package final class SimulatedNetwork {
     return true
   }
 
+  /// Whoever listens on a port listens on another one too.
+  func listen(_ port: UInt16, likeOn other: UInt16) { listeners[port] = listeners[other] }
+
   /// Stops listening on this port. A peer keeps its connections.
   package func refuse(_ port: UInt16) { listeners[port] = nil }
 

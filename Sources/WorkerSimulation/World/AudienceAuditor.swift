@@ -24,10 +24,15 @@ package final class AudienceAuditor {
   struct RegistrationRecord {
     let token: String
     let sentAt: Int64
+    /// What it registers; nil: all that a device has, or something else than a device.
+    var part: SimulatedPhone.Part?
     /// When Redis had stored it, Unix milliseconds; nil: no acknowledgement yet.
     var storedAt: Int64?
     /// It is a dead letter: its acknowledgement does not tell that Redis has it.
     var isDeadLetter = false
+
+    /// The same, of which Redis may know nothing.
+    var unstored: RegistrationRecord { RegistrationRecord(token: token, sentAt: sentAt, part: part) }
   }
 
   struct Job {
@@ -51,7 +56,8 @@ package final class AudienceAuditor {
     let activity: String
   }
 
-  private let faults: Set<WorkerFault>
+  let app: SimulatedApp
+  let faults: Set<WorkerFault>
   private(set) var jobs: [String: Job] = [:]
   private(set) var order: [String] = []
   private(set) var phones: [String: SimulatedPhone] = [:]
@@ -68,7 +74,8 @@ package final class AudienceAuditor {
   /// Jobs that need no outcome; a dead letter may come before its producer knows that the job is stored.
   private var deadLetters: Set<String> = []
 
-  init(faults: Set<WorkerFault>) {
+  init(_ app: SimulatedApp, faults: Set<WorkerFault>) {
+    self.app = app
     self.faults = faults
   }
 
@@ -96,9 +103,11 @@ package final class AudienceAuditor {
 
   func published(_ event: SimulatedAudienceEvent, unixMilliseconds now: Int64) {
     switch event.kind {
-    case .register(let phone):
+    case .register(let phone, let part):
       phones[phone.name] = phone
-      registrations[phone.name, default: []].append(RegistrationRecord(token: phone.token, sentAt: event.sentAt))
+      let token = part.map { $0 == .token } ?? true ? phone.token : ""
+      registrations[phone.name, default: []].append(
+        RegistrationRecord(token: token, sentAt: event.sentAt, part: part))
     case .forget(let user):
       forgets[user] = RegistrationRecord(token: "", sentAt: event.sentAt)
       forgetCounts[user, default: 0] += 1
@@ -121,10 +130,10 @@ package final class AudienceAuditor {
     hasLostData = true
     for (id, job) in jobs where job.endedAt == nil { jobs[id]?.mayBeLost = true }
     for (name, records) in registrations {
-      registrations[name] = records.map { RegistrationRecord(token: $0.token, sentAt: $0.sentAt) }
+      registrations[name] = records.map { $0.unstored }
     }
     for (member, records) in members {
-      members[member] = records.map { RegistrationRecord(token: $0.token, sentAt: $0.sentAt) }
+      members[member] = records.map { $0.unstored }
     }
   }
 
@@ -135,6 +144,7 @@ package final class AudienceAuditor {
   func observe(_ event: SimulatedRabbitMQEvent, unixMilliseconds now: Int64) -> Bool {
     switch event {
     case .acknowledged(let queue, let message) where queue.hasSuffix(".registrations"):
+      guard isOfApp(message.body) else { return false }
       mark(message.body) { record in
         if record.storedAt == nil, !record.isDeadLetter { record.storedAt = now }
       }
@@ -148,9 +158,11 @@ package final class AudienceAuditor {
     }
   }
 
+  private func isOfApp(_ body: [UInt8]) -> Bool { WorkerAuditor.text("app", in: body) == app.id }
+
   /// Changes the record of the registration with this body.
   private func mark(_ body: [UInt8], _ change: (inout RegistrationRecord) -> Void) {
-    guard let at = WorkerAuditor.number("at", in: body) else { return }
+    guard let at = WorkerAuditor.number("at", in: body), isOfApp(body) else { return }
     if let user = WorkerAuditor.text("user", in: body), WorkerAuditor.says(#""kind":"forget""#, in: body) {
       if var record = forgets[user], record.sentAt == at {
         change(&record)
@@ -158,9 +170,8 @@ package final class AudienceAuditor {
       }
       return
     }
-    guard let device = WorkerAuditor.text("device", in: body), let token = WorkerAuditor.text("token", in: body) else {
-      return
-    }
+    guard let device = WorkerAuditor.text("device", in: body) else { return }
+    let token = WorkerAuditor.text("token", in: body) ?? ""
     func marked(_ registrations: [RegistrationRecord]?) -> [RegistrationRecord]? {
       registrations?.map { record in
         var record = record
@@ -179,6 +190,7 @@ package final class AudienceAuditor {
   /// A dead letter.
   private func recordDeadLetter(_ body: [UInt8], isBeyondHelp: Bool) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
+      guard isOfApp(body) else { return false }
       // A registration that was in progress when several workers died, or when its connection ended several times, counts as poison.
       mark(body) { $0.isDeadLetter = true }
       if !faults.contains(where: { $0.family != .apns }) { fail("a valid registration was dead-lettered") }
@@ -231,6 +243,7 @@ package final class AudienceAuditor {
   func finish(_ ledger: Ledger) -> [String] {
     for id in order { if let job = jobs[id] { judge(job, ledger) } }
     judgeIdentity(ledger)
+    judgeTokens(ledger)
     judgeMembers(ledger)
     judgeForgotten(ledger)
     judgeUnreported(ledger)
@@ -364,7 +377,7 @@ package final class AudienceAuditor {
     case nil:
       // Devices without a token are skipped.
       let silent = missing.filter { name in
-        registrations[name]?.allSatisfy { SimulatedJob.isDeliverable($0.token) } ?? true
+        registrations[name]?.allSatisfy { $0.token.isEmpty || SimulatedJob.isDeliverable($0.token) } ?? true
       }
       if !silent.isEmpty { fail("devices without an outcome: \(id): \(silent.prefix(5))") }
     case .start: judge(unstarted: missing, job)
@@ -374,10 +387,11 @@ package final class AudienceAuditor {
 
   /// Redis had stored the device before the job was published, and its user was never forgotten.
   func isSurelyKnown(_ phone: SimulatedPhone, for job: Job) -> Bool {
-    guard forgets[phone.user] == nil, let first = registrations[phone.name]?.compactMap(\.storedAt).min() else {
-      return false
+    guard forgets[phone.user] == nil, let records = registrations[phone.name] else { return false }
+    func isStored(_ part: SimulatedPhone.Part) -> Bool {
+      records.contains { ($0.part ?? part) == part && $0.storedAt.map { $0 < job.publishedAt } ?? false }
     }
-    return first < job.publishedAt
+    return SimulatedPhone.Part.allCases.allSatisfy(isStored)
   }
 
   /// Redis had not stored one of its registrations, or of its update tokens, before the job was published.
@@ -435,6 +449,10 @@ package final class AudienceAuditor {
 
   // MARK: - Forgotten users
 
+  private func wasStored(_ record: RegistrationRecord, before forget: RegistrationRecord) -> Bool {
+    record.storedAt.map { $0 < forget.sentAt } ?? false
+  }
+
   /// Time in which lanes still send to devices that they had looked up before. Pages in a queue are looked up again.
   private static let underWayMilliseconds: Int64 = 30_000
 
@@ -444,11 +462,15 @@ package final class AudienceAuditor {
       guard let storedAt = record.storedAt else { continue }
       let mine = phones.values.filter { $0.user == user }
       // A user who registers again after that is a normal user.
-      let gone = mine.filter { phone in registrations[phone.name]?.allSatisfy { $0.sentAt <= record.sentAt } ?? true }
+      // Nobody knows yet whose a device is of which other fields came first.
+      let gone = mine.filter { phone in
+        registrations[phone.name]?.allSatisfy { $0.sentAt <= record.sentAt } ?? true
+          && registrations[phone.name]?.contains { $0.part == nil || $0.part == .user && wasStored($0, before: record) }
+            ?? true
+      }
       var tokens = Set(gone.flatMap { phone in (registrations[phone.name] ?? []).map(\.token) + [phone.startToken] })
       // Of a device that an update token made known, or made known again, nobody knows the user.
-      let owned = gone.filter { phone in
-        registrations[phone.name]?.contains { $0.storedAt.map { $0 < record.sentAt } ?? false } ?? false
+      let owned = gone.filter { phone in registrations[phone.name]?.contains { wasStored($0, before: record) } ?? false
       }
       for (member, records) in members
       where forgetCounts[user] == 1 && owned.contains(where: { $0.name == member.device }) {

@@ -49,14 +49,19 @@ extension AudienceAuditor {
     }
   }
 
-  /// A newer job of its activity came before its outcome. Messages tell the second of their publication: an end, for all or for some, gives way
-  /// only to one of a later second; an update also to one of its own second, which came while it waited for its timestamp.
+  /// A newer job of its activity came before its outcome: one with a larger number. Messages without one tell the second of their publication:
+  /// an end, for all or for some, gives way only to one of a later second; an update also to one of its own second, which came while it waited
+  /// for its timestamp.
   func isOvertaken(_ job: Job) -> Bool {
     let second = job.publishedAt / 1_000
+    func isNewer(_ other: Job, _ earliest: Int64) -> Bool {
+      if let sequence = job.job.sequence, let newer = other.job.sequence { return newer > sequence }
+      return other.publishedAt / 1_000 >= earliest
+    }
     func isThere(_ pushes: [SimulatedAudienceJob.ActivityPush?], from earliest: Int64) -> Bool {
       jobs.values.contains { other in
         other.job.activity == job.job.activity && other.job.id != job.job.id && pushes.contains(other.job.push)
-          && other.publishedAt / 1_000 >= earliest
+          && isNewer(other, earliest)
           // With a wrong clock, a copy may have expired before.
           && (hasWrongClocks || other.publishedAt <= job.endedAt ?? .max)
       }
@@ -70,8 +75,7 @@ extension AudienceAuditor {
   }
 
   /// The job with an activity's largest sequence, among updates and ends. Where they have none: the one with its highest revision, among updates
-  /// and ends that were not overtaken or refused. nil also where no outcome tells
-  /// the revision of a job that may be lost.
+  /// and ends that were not overtaken or refused. nil also where no outcome tells the revision of a job that may be lost.
   func newest(_ activity: String) -> Job? {
     let numbered = jobs.values.filter {
       $0.job.activity == activity && $0.job.sequence != nil && ($0.job.push == .update || $0.job.push == .end)

@@ -25,19 +25,41 @@ extension AudienceAuditor {
       let target = seen.entry.target
       if let phone = devices[target] {
         if let number = AudienceAuditor.alertNumber(in: seen.payload) {
+          if !app.owns(number) { stranger(phone.name, "\(number) of another app") }
           if let job = alerts[number], !job.takes(phone) { stranger(phone.name, job.id) }
         } else if let state = WorkerAuditor.number("n", in: seen.payload) {
+          if !app.owns(Int(state)) { stranger(phone.name, "\(state) of another app") }
           let activity = SimulatedAudienceJob.activity(ofState: Int(state))
           guard let jobs = starts[activity], !jobs.contains(where: { $0.takes(phone) }) else { continue }
           stranger(phone.name, jobs[0].id)
         }
-      } else if let owner = owners[target], let number = WorkerAuditor.number("n", in: seen.payload),
-        let job = updates[Int(number)]
-      {
+      } else if let owner = owners[target], let number = WorkerAuditor.number("n", in: seen.payload) {
+        if !app.owns(Int(number)) { stranger(owner.device, "\(number) of another app") }
+        guard let job = updates[Int(number)] else { continue }
         // A late token of a device that left gets the newest such end, which may be another's.
         let leaves = updates.values.filter { $0.push == .leave && $0.activity == job.activity }
         let isNamed = job.push != .leave || leaves.contains { $0.names(owner.device) }
         if owner.activity != job.activity || !isNamed { stranger(owner.device, job.id) }
+      }
+    }
+  }
+
+  /// What all devices had registered before a job goes to their newest tokens.
+  func judgeTokens(_ ledger: Ledger) {
+    guard !hasLostData, !hasWrongClocks, !faults.contains(.jumpRedisClock) else { return }
+    var targets: [String: Set<String>] = [:]
+    for entry in ledger.entries { targets[entry.apnsID, default: []].insert(entry.target) }
+    for id in order {
+      guard let job = jobs[id], job.job.push == nil else { continue }
+      for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) where !isForgotten(device) {
+        let records = registrations[device] ?? []
+        guard records.allSatisfy({ $0.storedAt.map { $0 < job.publishedAt } ?? false }),
+          let newest = records.filter({ !$0.token.isEmpty }).map(\.sentAt).max()
+        else { continue }
+        let tokens = Set(records.filter { $0.sentAt == newest }.map(\.token))
+        for other in Set(ends.map(\.apnsID)).sorted() where !(targets[other] ?? []).isSubset(of: tokens) {
+          fail("sent to a token that was not the newest: \(id) \(device)")
+        }
       }
     }
   }

@@ -4,7 +4,8 @@ import PushCore
 package struct SimulatedAudienceEvent: Sendable {
   enum Kind: Sendable {
     /// An app starts and registers its device.
-    case register(SimulatedPhone)
+    /// - Parameter part: of the fields; nil: all.
+    case register(SimulatedPhone, part: SimulatedPhone.Part?)
     /// `sentAt`: when the user requested it, Unix milliseconds.
     case forget(user: String)
     case job(SimulatedAudienceJob)
@@ -12,18 +13,19 @@ package struct SimulatedAudienceEvent: Sendable {
     case token(device: String, activity: String, token: String)
   }
 
+  let app: SimulatedApp
   let kind: Kind
   /// The world's nanoseconds.
   let at: Int64
   /// When the device sent it, Unix milliseconds.
   let sentAt: Int64
 
-  static let app = SimulatedJob.app
   private static let productionStart: Int64 = 500_000_000
   /// Maximum delay of a late registration, milliseconds.
   private static let staleMilliseconds: UInt64 = 20_000
 
-  private init(_ kind: Kind, at: Int64, lateByMilliseconds late: Int64 = 0) {
+  private init(_ app: SimulatedApp, _ kind: Kind, at: Int64, lateByMilliseconds late: Int64 = 0) {
+    self.app = app
     self.kind = kind
     self.at = at
     sentAt = WorkerWorld.unixMillisecondsAtZero + at / 1_000_000 - late
@@ -33,6 +35,14 @@ package struct SimulatedAudienceEvent: Sendable {
   static func plan(seed: UInt64, _ settings: WorkerWorld.Settings) -> [SimulatedAudienceEvent] {
     guard settings.audienceDevices > 0 else { return [] }
     var random = SeededRandom(seed: seed ^ 0x7265_6769_7374_6572)
+    var events = plan(.first, &random, settings)
+    if settings.hasSecondApp { events += plan(.second, &random, settings) }
+    return events
+  }
+
+  private static func plan(
+    _ app: SimulatedApp, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
+  ) -> [SimulatedAudienceEvent] {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     func some(_ count: Int) -> [Int] {
       (0..<1 + pick(UInt64(count))).map { _ in pick(UInt64(settings.audienceDevices)) }
@@ -40,55 +50,72 @@ package struct SimulatedAudienceEvent: Sendable {
     let span = UInt64(settings.productionMilliseconds)
     func time() -> Int64 { productionStart + Int64(1_000 + pick(2 * span)) * 1_000_000 }
     var events: [SimulatedAudienceEvent] = []
+    func register(_ phone: SimulatedPhone, at: Int64, late: Int64 = 0) {
+      guard settings.registersInParts else {
+        events.append(SimulatedAudienceEvent(app, .register(phone, part: nil), at: at, lateByMilliseconds: late))
+        return
+      }
+      // Their order of time is not that of their arrival.
+      for (number, part) in SimulatedPhone.Part.allCases.enumerated() {
+        let delay = Int64(pick(3_000))
+        events.append(
+          SimulatedAudienceEvent(
+            app, .register(phone, part: part), at: at + delay * 1_000_000,
+            lateByMilliseconds: late + delay - Int64(number)))
+      }
+    }
     for number in 0..<settings.audienceDevices {
-      let mayBeOld = settings.channelAbove != nil
-      let phone = SimulatedPhone(number, version: 0, mayBeOld: mayBeOld)
-      let first = settings.registersThroughout ? time() : productionStart + Int64(number) * 10_000_000
-      events.append(SimulatedAudienceEvent(.register(phone), at: first))
+      let phone = SimulatedPhone(number, version: 0, app: app, settings)
+      register(
+        phone, at: settings.registersThroughout ? time() : productionStart + Int64(number) * 10_000_000)
       // Apps repeat the registration at each start, sometimes with another token.
       for _ in 0..<pick(3) {
-        let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0, mayBeOld: mayBeOld)
+        let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0, app: app, settings)
         let late = pick(6) == 0 ? Int64(pick(staleMilliseconds)) : 0
-        events.append(SimulatedAudienceEvent(.register(later), at: time(), lateByMilliseconds: late))
+        register(later, at: time(), late: late)
       }
     }
     for _ in 0..<pick(3) {
-      events.append(SimulatedAudienceEvent(.forget(user: SimulatedPhone.user(of: pick(6))), at: time()))
+      let user = SimulatedPhone.user(of: pick(6), settings)
+      events.append(SimulatedAudienceEvent(app, .forget(user: user), at: time()))
     }
     for number in 0..<settings.audienceJobs {
       let audience: SimulatedAudienceJob.Audience =
         switch pick(4) {
         case 0: .segment
-        case 1: .devices(some(8).map(SimulatedPhone.name))
-        default: .users(some(6).map(SimulatedPhone.user))
+        case 1: .devices(some(8).map { SimulatedPhone.name($0, settings) })
+        default: .users(some(6).map { SimulatedPhone.user(of: $0, settings) })
         }
-      let job = SimulatedAudienceJob(number, audience, isBulk: pick(2) == 0)
+      let job = SimulatedAudienceJob(app.firstNumber + number, of: app, audience, isBulk: pick(2) == 0)
       let at = time()
-      events.append(SimulatedAudienceEvent(.job(job), at: at))
+      events.append(SimulatedAudienceEvent(app, .job(job), at: at))
       // The producer got no confirm and publishes it again.
-      if pick(8) == 0 { events.append(SimulatedAudienceEvent(.job(job), at: at + Int64(pick(20_000)) * 1_000_000)) }
+      if pick(8) == 0 {
+        events.append(SimulatedAudienceEvent(app, .job(job), at: at + Int64(pick(20_000)) * 1_000_000))
+      }
     }
-    for number in 0..<settings.activities { events += plan(activity: number, &random, settings) }
+    for number in 0..<settings.activities { events += plan(activity: number, of: app, &random, settings) }
     return events
   }
 
   /// One activity: a start, updates and an end, while devices register their update tokens, some early, some late.
   private static func plan(
-    activity: Int, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
+    activity: Int, of app: SimulatedApp, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
   ) -> [SimulatedAudienceEvent] {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     let name = "ride-\(activity)"
     let start = productionStart + Int64(1_500 + pick(3_000)) * 1_000_000
     var events: [SimulatedAudienceEvent] = []
-    var number = 1_000 * (activity + 1)
+    var number = 1_000 * (activity + 1) + app.firstNumber
     func add(_ audience: SimulatedAudienceJob.Audience, _ push: SimulatedAudienceJob.ActivityPush, at: Int64) {
       let job = SimulatedAudienceJob(
-        number, audience, isBulk: false, push: push, activity: name,
-        state: push == .start ? 1_000 * (activity + 1) : number, isNumbered: settings.hasBursts && push != .start)
+        number, of: app, audience, isBulk: false, push: push, activity: name,
+        isNumbered: settings.hasBursts && push != .start)
       number += 1
-      events.append(SimulatedAudienceEvent(.job(job), at: at))
+      events.append(SimulatedAudienceEvent(app, .job(job), at: at))
     }
-    let users = Set((0..<1 + pick(5)).map { _ in SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices))) })
+    func someUser() -> String { SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices)), settings) }
+    let users = Set((0..<1 + pick(5)).map { _ in someUser() })
     add(.users(users.sorted()), .start, at: start)
     for update in 0..<(settings.hasBursts ? 0 : pick(8)) {
       add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000)
@@ -100,23 +127,20 @@ package struct SimulatedAudienceEvent: Sendable {
     if pick(2) == 0 { add(.activity, .end, at: start + Int64(4_000 + pick(8_000)) * 1_000_000) }
     if settings.channelAbove != nil {
       // More devices join, with the same payload.
-      for _ in 0..<pick(3) {
-        let users = [SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices)))]
-        add(.users(users), .start, at: start + Int64(pick(9_000)) * 1_000_000)
-      }
+      for _ in 0..<pick(3) { add(.users([someUser()]), .start, at: start + Int64(pick(9_000)) * 1_000_000) }
     }
     for device in 0..<settings.audienceDevices where pick(3) > 0 {
-      let phone = SimulatedPhone.name(device)
+      let phone = SimulatedPhone.name(device, settings)
       let at = start + Int64(pick(12_000) - 1_000) * 1_000_000
-      let token = SimulatedPhone.updateToken(device, activity)
-      events.append(SimulatedAudienceEvent(.token(device: phone, activity: name, token: token), at: at))
+      let token = SimulatedPhone.updateToken(device, activity, app)
+      events.append(SimulatedAudienceEvent(app, .token(device: phone, activity: name, token: token), at: at))
       // The user dismisses the activity; or the message is duplicated.
       switch pick(8) {
       case 0:
         let later = at + Int64(1 + pick(8_000)) * 1_000_000
-        events.append(SimulatedAudienceEvent(.token(device: phone, activity: name, token: ""), at: later))
+        events.append(SimulatedAudienceEvent(app, .token(device: phone, activity: name, token: ""), at: later))
       case 1:
-        var again = SimulatedAudienceEvent(.token(device: phone, activity: name, token: token), at: at)
+        var again = SimulatedAudienceEvent(app, .token(device: phone, activity: name, token: token), at: at)
         again = SimulatedAudienceEvent(again, at: at + Int64(pick(5_000)) * 1_000_000)
         events.append(again)
       default: break
@@ -124,7 +148,8 @@ package struct SimulatedAudienceEvent: Sendable {
     }
     guard settings.hasLeaves else { return events }
     for _ in 0..<pick(4) {
-      let devices = Set((0..<1 + pick(6)).map { _ in SimulatedPhone.name(pick(UInt64(settings.audienceDevices))) })
+      let devices = Set(
+        (0..<1 + pick(6)).map { _ in SimulatedPhone.name(pick(UInt64(settings.audienceDevices)), settings) })
       add(.devices(devices.sorted()), .leave, at: start + Int64(pick(12_000)) * 1_000_000)
     }
     return events
@@ -132,6 +157,7 @@ package struct SimulatedAudienceEvent: Sendable {
 
   /// The same message, published again.
   private init(_ event: SimulatedAudienceEvent, at: Int64) {
+    app = event.app
     kind = event.kind
     sentAt = event.sentAt
     self.at = at
@@ -140,10 +166,10 @@ package struct SimulatedAudienceEvent: Sendable {
   /// The body of the message.
   var body: String {
     func registration(_ kind: String, _ fields: String) -> String {
-      "{\"version\":1,\"kind\":\"\(kind)\",\"at\":\(sentAt),\"app\":\"\(SimulatedAudienceEvent.app)\",\(fields)}"
+      "{\"version\":1,\"kind\":\"\(kind)\",\"at\":\(sentAt),\"app\":\"\(app.id)\",\(fields)}"
     }
     switch kind {
-    case .register(let phone): return registration("device", phone.fields)
+    case .register(let phone, let part): return registration("device", phone.fields(part))
     case .forget(let user): return registration("forget", "\"user\":\"\(user)\"")
     case .token(let device, let activity, let token):
       return registration(

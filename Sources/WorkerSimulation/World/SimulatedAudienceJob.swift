@@ -17,9 +17,12 @@ struct SimulatedAudienceJob: Sendable {
 
   static let segment = "GOLD"
   /// The segment as stored in Redis.
-  static let segmentEntry = "\(WorkerWorld.unixMillisecondsAtZero) {\"tag\":\"plan\",\"is\":\"gold\"}"
+  static func segmentEntry(_ hasTwins: Bool) -> String {
+    "\(WorkerWorld.unixMillisecondsAtZero) {\"tag\":\"plan\",\"is\":\"\(SimulatedPhone.gold(hasTwins))\"}"
+  }
 
   let number: Int
+  let app: SimulatedApp
   let id: String
   let audience: Audience
   /// nil: an alert.
@@ -31,19 +34,21 @@ struct SimulatedAudienceJob: Sendable {
   /// In its content state: all starts of an activity have the same one.
   let state: Int
 
+  /// - Parameter number: among the jobs of its app; also in its payload.
   init(
-    _ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "",
-    state: Int? = nil, isNumbered: Bool = false
+    _ number: Int, of app: SimulatedApp, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil,
+    activity: String = "", isNumbered: Bool = false
   ) {
+    self.app = app
     self.number = number
-    self.state = state ?? number
+    state = push == .start ? number / 1_000 * 1_000 + app.firstNumber : number
     sequence = isNumbered ? WorkerWorld.unixMillisecondsAtZero * 1_000 + Int64(number) : nil
     self.audience = audience
     self.push = push
     self.activity = activity
     routingKey = isBulk ? "bulk" : "transactional"
     let digits = String(number, radix: 16)
-    id = "00000000-0000-4000-8000-a" + String(repeating: "0", count: 11 - digits.count) + digits
+    id = "00000000-0000-4000-8000-\(app.jobDigit)" + String(repeating: "0", count: 11 - digits.count) + digits
   }
 
   /// The activity whose start has this content state.
@@ -73,7 +78,7 @@ struct SimulatedAudienceJob: Sendable {
       case .activity: "{\"activity\":\"\(activity)\"}"
       }
     let head =
-      "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
+      "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(app.id)\",\"to\":\(to),"
       + (sequence.map { "\"sequence\":\($0)," } ?? "")
     let content = "\"content-state\":{\"n\":\(state)}"
     switch push {

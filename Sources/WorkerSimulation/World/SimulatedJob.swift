@@ -16,6 +16,17 @@ package struct SimulatedJob: Sendable {
   /// It has an `expiration`.
   private(set) var hasExpiration = false
 
+  /// Whom it tells how fair a lane is.
+  enum Tenant: Sendable {
+    /// Its APNs is in trouble.
+    case stuck
+    /// It must not wait for those.
+    case punctual
+  }
+
+  /// nil: neither.
+  private(set) var tenant: Tenant?
+
   /// First digits of device tokens that the APNs simulator answers with errors: see the simulator's table.
   private static let prefixes = [
     "dead", "dea1", "bad0", "bad1", "bad3", "bad5", "4130", "7007", "5000", "5030", "1429", "1500", "1503", "2503",
@@ -27,6 +38,8 @@ package struct SimulatedJob: Sendable {
   static let idPrefix = "00000000-0000-4000-8000-"
   static let app = "com.example.app"
   static let campaignApp = "com.example.other"
+  /// Of the tenant whose APNs is in trouble.
+  static let stuckApp = "com.example.stuck"
   private static let deliverablePrefix = "aaaa"
   /// Whether APNs accepts pushes to this token.
   static func isDeliverable(_ token: String) -> Bool { token.hasPrefix(deliverablePrefix) }
@@ -93,5 +106,26 @@ package struct SimulatedJob: Sendable {
     if isOversized { fields += ",\"meta\":\"" } else if isBroken { fields += ",\"colour\":\"blue\"" }
     let end = (isOversized ? "\"" : "") + ",\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
     body = Array("{\(fields)".utf8) + Array(repeating: UInt8(ascii: "m"), count: fillCount) + Array(end.utf8)
+  }
+
+  /// A job for devices of its own, all of which APNs accepts pushes to.
+  init(number: Int, _ tenant: Tenant, isBulk: Bool, targets count: Int) {
+    id = SimulatedJob.idPrefix + Hex.text(number, count: 12)
+    let (app, digit, environment) =
+      switch tenant {
+      case .stuck: (SimulatedJob.stuckApp, "5", "sandbox")
+      case .punctual: (SimulatedJob.app, "6", "production")
+      }
+    targets = (0..<count).map {
+      SimulatedJob.deliverablePrefix + digit + Hex.text(number, count: 30) + Hex.text($0, count: 29)
+    }
+    routingKey = isBulk ? "bulk" : "transactional"
+    againAfterNanoseconds = nil
+    self.tenant = tenant
+    let to = targets.map { "\"\($0)\"" }.joined(separator: ",")
+    let text =
+      "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(app)\",\"environment\":\"\(environment)\",\"push_type\":\"alert\","
+      + "\"to\":{\"tokens\":[\(to)]},\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
+    body = Array(text.utf8)
   }
 }

@@ -95,9 +95,12 @@ package final class SimulatedWorker {
       configuration.credentials, tokens: tokens, tls: SimulatedWorker.tls.get(), readKey: key.read)
     var parts = try LaneParts(configuration, laneCount: laneCount)
     // The only difference from the shipped worker: no TLS.
-    if let host = APNsHost(url: "http://127.0.0.1:443") {
-      parts.apns.production = host
-      parts.apns.broadcastProduction = host
+    if let production = APNsHost(url: "http://127.0.0.1:\(WorkerWorld.productionPort)"),
+      let sandbox = APNsHost(url: "http://127.0.0.1:\(WorkerWorld.sandboxPort)")
+    {
+      parts.apns.production = production
+      parts.apns.broadcastProduction = production
+      parts.apns.sandbox = sandbox
     }
     let policies = ChannelPolicyCache()
     channels = ChannelConsumer(

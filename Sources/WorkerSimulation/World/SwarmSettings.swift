@@ -33,7 +33,10 @@ extension WorkerWorld.Settings {
     if seed >= 10_000_000 { settings.addAudiences(seed: seed) }
     if seed >= 20_000_000 { settings.addActivityChannels(seed: seed) }
     if seed >= 40_000_000 { settings.addLeaves(seed: seed) }
-    if seed >= 100_000_000 { settings.addRewinds(seed: seed) }
+    if seed >= 100_000_000 {
+      settings.addRewinds(seed: seed)
+      settings.addNeighbours(seed: seed)
+    }
     return settings
   }
 
@@ -125,6 +128,57 @@ extension WorkerWorld.Settings {
       lanes = 1 + pick(3)
     }
     faultCount = max(20, faultCount)
+  }
+
+  /// Adds registrations in parts, twins, a second app, wrong clocks and tenants in trouble.
+  private mutating func addNeighbours(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6E65_6967_6862_6F75)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    registersInParts = pick(3) == 0
+    hasTwins = pick(3) == 0
+    hasSecondApp = pick(4) == 0
+    if hasSecondApp {
+      channelAbove = nil
+      audienceDevices = 20
+    }
+    if pick(6) == 0 { addClockError(pick(2) == 0 ? 3_600_000 : -3_600_000) }
+    if pick(6) == 0 {
+      addTrouble(
+        Trouble.allCases[pick(4)], prefetch: [400, 1_000][pick(2)], lanes: 1 + pick(2), faultCount: max(0, pick(8) - 4))
+    }
+  }
+
+  /// One of the workers has a wrong clock from its start on, and cannot miss it: the others, Redis and APNs are right and there.
+  private mutating func addClockError(_ milliseconds: Int64) {
+    clockErrorMilliseconds = milliseconds
+    workers = max(2, workers)
+    faults = faults.filter { $0.family == .apns || $0.family == .rabbitmq }
+    faults.removeAll { $0 == .revokeKey || $0 == .expireToken }
+  }
+
+  /// A tenant whose APNs is in trouble, and another one that must not notice.
+  package mutating func addTrouble(_ trouble: Trouble, prefetch: Int, lanes: Int, faultCount: Int) {
+    self.trouble = trouble
+    self.prefetch = prefetch
+    self.lanes = lanes
+    self.faultCount = faultCount
+    stuckJobs = 2 * prefetch
+    punctualJobs = 200
+    jobs = 0
+    audienceDevices = 0
+    activities = 0
+    channelRequests = 0
+    broadcasts = 0
+    channelAbove = nil
+    worksUntilEmpty = false
+    clockErrorMilliseconds = 0
+    redisNodes = 1
+    hasSentinels = false
+    stormMilliseconds = faultCount == 0 ? 40_000 : 120_000
+    network.latency = 10_000...500_000
+    network.bufferBytes = 1 << 20
+    network.bytesPerSecond = nil
+    rabbitmq = SimulatedRabbitMQ.Faults()
   }
 
   /// Adds activities that end for some devices, half of them without channels.

@@ -21,6 +21,8 @@ package struct WorkerPlan: Sendable {
   package var audiences: [SimulatedAudienceEvent?] = []
 
   private static let productionStart: Int64 = 500_000_000
+  /// Workers have connections by then.
+  private static let readyNanoseconds: Int64 = 3_000_000_000
 
   package init(seed: UInt64, settings: WorkerWorld.Settings = WorkerWorld.Settings()) {
     self.seed = seed
@@ -36,6 +38,7 @@ package struct WorkerPlan: Sendable {
             number: number, unixSeconds: unixSeconds, settings, random: &random), at
         ))
     }
+    addTenants()
     audiences = SimulatedAudienceEvent.plan(seed: seed, settings)
     guard !settings.faults.isEmpty else { return }
     for _ in 0..<settings.faultCount {
@@ -43,6 +46,22 @@ package struct WorkerPlan: Sendable {
       let at = Int64(random.next() % UInt64(settings.stormMilliseconds)) * 1_000_000
       let nanoseconds = Int64(1 + random.next() % 8_000) * 1_000_000
       faults.append(Fault(kind: kind, at: at, nanoseconds: nanoseconds, draw: random.next()))
+    }
+  }
+
+  /// The jobs of a tenant whose APNs is in trouble: four of five at once, when workers are ready. And those of another tenant, from then on.
+  private mutating func addTenants() {
+    var random = SeededRandom(seed: seed ^ 0x7465_6E61_6E74_7300)
+    func pick(_ bound: Int64) -> Int64 { Int64(random.next() % UInt64(bound)) }
+    let start = WorkerPlan.productionStart + WorkerPlan.readyNanoseconds
+    let span = max(1, settings.stormMilliseconds * 1_000_000 - start)
+    for _ in 0..<settings.stuckJobs {
+      let at = start + (pick(5) == 0 ? pick(span / 2) : 0)
+      let targets = pick(20) == 0 ? 1 + Int(pick(30)) : 1
+      jobs.append((SimulatedJob(number: jobs.count, .stuck, isBulk: pick(2) == 0, targets: targets), at))
+    }
+    for _ in 0..<settings.punctualJobs {
+      jobs.append((SimulatedJob(number: jobs.count, .punctual, isBulk: pick(2) == 0, targets: 1), start + pick(span)))
     }
   }
 

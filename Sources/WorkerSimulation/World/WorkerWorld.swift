@@ -18,7 +18,10 @@ package final class WorkerWorld {
   package let auditor: WorkerAuditor
   package let channelUsers = SimulatedChannelUsers()
   package let audiences: AudienceAuditor
+  /// Of the second app; nil: there is none.
+  package let otherAudiences: AudienceAuditor?
   package let forgeries = ForgeryAuditor()
+  package let fairness = FairnessAuditor()
   /// Workers that a channel request crashed.
   package private(set) var poisonedCount = 0
   /// FNV-1a over every event of the network.
@@ -36,6 +39,8 @@ package final class WorkerWorld {
   private let apnsLoop: EventLoop
   private let apnsKernel: SimulatedKernel
   private var apnsNext: Int64 = 0
+  /// The number of what is wrong with the tenant's APNs; nil: nothing, or it is not there.
+  var troubleFault: Int?
   private var agenda = EventQueue<Step>()
   private var turnCount = 0
   /// When the faults end.
@@ -66,6 +71,9 @@ package final class WorkerWorld {
   static let primaryName = "main"
   /// APNs' channel management.
   static let managePort: UInt16 = 2196
+  static let productionPort: UInt16 = 443
+  /// The same APNs, for the tenant that may be in trouble.
+  static let sandboxPort: UInt16 = 444
   /// Versions of the configuration: two to start workers with, and a third for reloads.
   private static let versions = 3
   /// More events than this are a violation: work causes more work without end.
@@ -95,7 +103,9 @@ package final class WorkerWorld {
     random = SeededRandom(seed: plan.seed)
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
     auditor = WorkerAuditor(faults: Set(plan.faults.compactMap { $0?.kind }), settings, network)
-    audiences = AudienceAuditor(faults: Set(plan.faults.compactMap { $0?.kind }))
+    let faults = Set(plan.faults.compactMap { $0?.kind })
+    audiences = AudienceAuditor(.first, faults: faults)
+    otherAudiences = settings.hasSecondApp ? AudienceAuditor(.second, faults: faults) : nil
     var rabbitmqSettings = SimulatedRabbitMQ.Settings()
     rabbitmqSettings.unixSecondsAtZero = WorkerWorld.unixMillisecondsAtZero / 1000
     rabbitmq = SimulatedRabbitMQ(seed: random.next(), settings: rabbitmqSettings, faults: settings.rabbitmq)
@@ -125,7 +135,7 @@ package final class WorkerWorld {
     }
     apnsKernel = SimulatedKernel(network, wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero)
     var options = SimulatorOptions()
-    options.port = 443
+    options.port = WorkerWorld.productionPort
     options.managePort = WorkerWorld.managePort
     options.seed = random.next()
     // The auditor reads all notifications.
@@ -138,13 +148,17 @@ package final class WorkerWorld {
     apns = try Simulator(options)
     apnsLoop = EventLoop(kernel: apnsKernel)
     apnsWork = try apns.work(on: apnsLoop).work
+    network.listen(WorkerWorld.sandboxPort, likeOn: WorkerWorld.productionPort)
     configurations = try (0..<WorkerWorld.versions).map { [key] version in
       try WorkerWorld.configuration(settings, key, version: version)
     }
     rabbitmq.observer = { [unowned self] event in
       let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
       if settings.forgedMessages > 0, forgeries.observe(event) { return }
-      if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now) {
+      fairness.observe(event, at: network.now)
+      if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now),
+        otherAudiences?.observe(event, unixMilliseconds: now) != true
+      {
         auditor.observe(event, unixMilliseconds: now)
       }
       if keepsTrace { note(event.line) }
@@ -154,7 +168,9 @@ package final class WorkerWorld {
         agenda.add(.endHolder(delivery.connection), at: network.now)
       }
     }
-    audiences.isBeyondHelp = { [unowned auditor] in auditor.isBeyondHelp($0) }
+    for audiences in [audiences, otherAudiences] {
+      audiences?.isBeyondHelp = { [unowned auditor] in auditor.isBeyondHelp($0) }
+    }
     network.trace = { [unowned self] in note($0) }
     auditor.expectRates(
       Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }),
@@ -184,13 +200,15 @@ package final class WorkerWorld {
       agenda.add(.forge(number), at: network.now + production / Int64(settings.forgedMessages) * Int64(number))
     }
     for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
-    if settings.audienceDevices > 0 { putSegment() }
+    if settings.audienceDevices > 0 { putSegments() }
+    if let trouble = settings.trouble { try begin(trouble) }
   }
 
   /// Breaks the reference cycles of sockets and connections. Without this, a process that runs many worlds would keep them all in memory.
   deinit {
     for worker in workers { worker?.kill() }
     apnsKernel.kill()
+    network.refuse(WorkerWorld.sandboxPort)
   }
 
   private static func configuration(
@@ -203,6 +221,10 @@ package final class WorkerWorld {
         (settings.redisNodes > 1 ? "redis-cluster://" : "redis://")
           + (0..<settings.redisNodes).map { "127.0.0.1:\(Int(redisPort) + $0)" }.joined(separator: ",")
       }
+    let stuckCredential = """
+      , {"name": "stuck", "team_id": "\(key.team)", "key_id": "\(key.key)", "key_file": "key.p8", "environments": ["sandbox"],
+         "apps": ["\(SimulatedJob.stuckApp)"]}
+      """
     let text = """
       {"rabbitmq": {"url": "amqp://guest:guest@127.0.0.1:\(rabbitmqPort)/", "prefetch": \(settings.prefetch)},
        "redis": {"url": "\(redis)"},
@@ -213,7 +235,7 @@ package final class WorkerWorld {
        "limits": {"per_device_burst": \([10, 5, 2][version]),
          "overrides": \(version == overridesVersion ? "[\"com.example.app/alert=3:2\"]" : "[]")},
        "credentials": [{"name": "main", "team_id": "\(key.team)", "key_id": "\(key.key)", "key_file": "key.p8",
-         "environments": ["production"], "apps": ["com.example.app", "\(SimulatedJob.campaignApp)"]}]}
+         "environments": ["production"], "apps": ["com.example.app", "\(SimulatedJob.campaignApp)"]}\(settings.trouble == nil ? "" : stuckCredential)]}
       """
     let file = FileManager.default.temporaryDirectory.appending(path: "herald-world-\(UUID().uuidString).yaml")
     try text.write(to: file, atomically: true, encoding: .utf8)
@@ -229,7 +251,8 @@ package final class WorkerWorld {
     try SimulatedWorker(
       name: "w\(index)", network: network, configuration: configurations[version], laneCount: settings.lanes,
       untilEmpty: settings.worksUntilEmpty && index == 0, hasAudiences: settings.audienceDevices > 0,
-      wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero, key: key, seed: random.next())
+      wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero + (index == 1 ? settings.clockErrorMilliseconds : 0),
+      key: key, seed: random.next())
   }
 
   // MARK: - Running
@@ -285,7 +308,7 @@ package final class WorkerWorld {
 
   /// No work is left.
   private var isAtRest: Bool {
-    auditor.isComplete && channelUsers.isComplete && audiences.isComplete
+    auditor.isComplete && channelUsers.isComplete && audiences.isComplete && otherAudiences?.isComplete != false
       && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
   }
 
@@ -303,13 +326,14 @@ package final class WorkerWorld {
     }
     let ledger = apns.ledger
     if settings.forgedMessages == 0 {
-      auditor.violations += audiences.finish(ledger)
-      auditor.finish(ledger, elsewhere: audiences.apnsIDs(ledger))
+      auditor.violations += audiences.finish(ledger) + (otherAudiences?.finish(ledger) ?? [])
+      auditor.finish(
+        ledger, elsewhere: audiences.apnsIDs(ledger).union(otherAudiences?.apnsIDs(ledger) ?? []))
     } else {
       // What is forged may name devices and activities of others.
       auditor.finish(ledger, elsewhere: forgeries.apnsIDs(ledger))
     }
-    auditor.violations += forgeries.violations
+    auditor.violations += forgeries.violations + fairness.finish()
     // If a worker's clock is wrong or APNs does not know the key, APNs refuses its provider tokens for a while. If Redis evicted a channel
     // but not its name, the name waits for an operator. A worker goes by Redis' clock until it knows APNs'.
     auditor.violations += channelUsers.violations(
@@ -361,7 +385,9 @@ package final class WorkerWorld {
       // Either version: a fleet is upgraded one worker at a time.
       if workers[index] == nil { workers[index] = try makeWorker(index, version: Int(random.next() % 2)) }
     case .endHolder(let connection): endHolder(connection)
-    case .calm: rabbitmq.calm()
+    case .calm:
+      rabbitmq.calm()
+      if settings.trouble != nil { endTrouble() }
     case .expectEnded(let index, let worker):
       let end = worker.pausedUntil + SimulatedWorker.drainNanosecondsMaximum
       if workers[index] === worker, worker.pausedUntil > 0, end > network.now {
@@ -390,6 +416,7 @@ package final class WorkerWorld {
       agenda.add(step, at: network.now + 500_000_000)
       return
     }
+    fairness.published(job, at: network.now)
     if auditor.published(job), let nanoseconds = job.againAfterNanoseconds {
       agenda.add(step, at: network.now + nanoseconds)
     }

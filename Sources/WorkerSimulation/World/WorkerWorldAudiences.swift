@@ -13,7 +13,7 @@ extension WorkerWorld {
       properties.messageID = Array(job.id.utf8)
     }
     let count = rabbitmq.publish(
-      exchange: exchange, routingKey: routingKey, properties: properties, body: Array(event.body.utf8),
+      exchange: exchange, routingKey: routingKey, properties: properties, body: Twins.written(event.body),
       now: network.now)
     network.act(rabbitmq)
     guard count > 0 else {
@@ -21,23 +21,30 @@ extension WorkerWorld {
       return schedule(.audience(number), at: network.now + 500_000_000)
     }
     note("published \(event.body)")
-    audiences.published(event, unixMilliseconds: now)
+    auditor(of: event)?.published(event, unixMilliseconds: now)
   }
 
   /// An activity whose updates come on a channel has no update token that its app could register.
   private func isOnChannel(_ event: SimulatedAudienceEvent) -> Bool {
     guard settings.channelAbove != nil, case .token(let device, let activity, let token) = event.kind, !token.isEmpty
     else { return false }
-    return audiences.subscribers(apns.ledger)[AudienceAuditor.Member(device: device, activity: activity)] != nil
+    let member = AudienceAuditor.Member(device: device, activity: activity)
+    return auditor(of: event)?.subscribers(apns.ledger)[member] != nil
   }
 
-  /// Stores the segment, like an operator.
-  func putSegment() {
-    let key = "push:{devices:production:\(SimulatedAudienceEvent.app)}:segments"
-    for node in redis where cluster?.redirect([Array(key.utf8)], isAsking: false, from: node) == nil && node.isPrimary {
-      node.set(
-        Array(key.utf8), field: Array(SimulatedAudienceJob.segment.utf8),
-        Array(SimulatedAudienceJob.segmentEntry.utf8), now: network.now)
+  private func auditor(of event: SimulatedAudienceEvent) -> AudienceAuditor? {
+    event.app == .first ? audiences : otherAudiences
+  }
+
+  /// Stores the segment of each app, like an operator.
+  func putSegments() {
+    for app in settings.hasSecondApp ? [SimulatedApp.first, .second] : [.first] {
+      let key = Array("push:{devices:production:\(app.id)}:segments".utf8)
+      for node in redis where cluster?.redirect([key], isAsking: false, from: node) == nil && node.isPrimary {
+        node.set(
+          key, field: Array(SimulatedAudienceJob.segment.utf8),
+          Twins.written(SimulatedAudienceJob.segmentEntry(settings.hasTwins)), now: network.now)
+      }
     }
   }
 }

@@ -32,7 +32,9 @@ extension WorkerWorld {
       auditor.redisLostData()
       channelUsers.redisLostData()
       audiences.redisLostData()
+      otherAudiences?.redisLostData()
     }
+    fairness.disturbed(from: network.now, forNanoseconds: disturbance(fault))
     try start(number, fault)
     act()
   }
@@ -75,7 +77,7 @@ extension WorkerWorld {
       worker.revokeCredential()
       scheduleEnd(number, fault, UInt64(index))
     case .pauseWorker:
-      hit(fault)?.worker.pause(until: now + 20_000_000_000 + fault.nanoseconds / 4 * 5)
+      hit(fault)?.worker.pause(until: now + pause(fault))
     case .setClock:
       guard let (index, worker) = hit(fault) else { return }
       let span: Int64 = settings.clocksDriftByHours ? 6 * 3_600_000 : 600_000
@@ -190,7 +192,16 @@ extension WorkerWorld {
     schedule(.end(number, argument), at: network.now + fault.nanoseconds)
   }
 
+  /// How long a fault may last.
+  private func disturbance(_ fault: WorkerPlan.Fault) -> Int64 {
+    // The next confirms are lost, whenever they come, and a lane waits a minute for each.
+    if fault.kind == .dropConfirms { return (settings.stormMilliseconds + settings.restMilliseconds) * 1_000_000 }
+    return fault.kind == .pauseWorker ? pause(fault) : fault.nanoseconds
+  }
+
   // MARK: - The workers
+
+  private func pause(_ fault: WorkerPlan.Fault) -> Int64 { 20_000_000_000 + fault.nanoseconds / 4 * 5 }
 
   private func killWorker(_ fault: WorkerPlan.Fault) {
     guard let (index, worker) = hit(fault) else { return }
@@ -261,6 +272,22 @@ extension WorkerWorld {
   }
 
   // MARK: - APNs
+
+  /// Until all faults end.
+  func begin(_ trouble: Settings.Trouble) throws {
+    let isOfTenant = "topic=\(SimulatedJob.stuckApp)"
+    switch trouble {
+    case .silent: troubleFault = try apns.add(fault: "\(isOfTenant),silence")
+    case .slow: troubleFault = try apns.add(fault: "\(isOfTenant),latency=9000")
+    case .refusing: troubleFault = try apns.add(fault: "\(isOfTenant),status=503,reason=ServiceUnavailable")
+    case .unreachable: network.refuse(WorkerWorld.sandboxPort)
+    }
+  }
+
+  func endTrouble() {
+    troubleFault.map(apns.remove)
+    network.listen(WorkerWorld.sandboxPort, likeOn: WorkerWorld.productionPort)
+  }
 
   private func deleteChannel(_ fault: WorkerPlan.Fault) {
     let channels = channelUsers.channelsOfActivities

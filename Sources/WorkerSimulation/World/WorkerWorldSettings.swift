@@ -4,6 +4,17 @@ extension WorkerWorld {
     /// What ends as soon as a message is delivered to it: the worker, or its connection before a byte of the delivery arrives.
     package enum Holder: Sendable { case worker, connection }
 
+    /// What is wrong with another tenant's APNs until the faults end.
+    package enum Trouble: CaseIterable, Sendable {
+      /// It takes requests and answers none.
+      case silent
+      /// It answers after nine seconds.
+      case slow
+      /// It answers 503.
+      case refusing
+      case unreachable
+    }
+
     package var workers = 2
     package var lanes = 2
     package var jobs = 200
@@ -26,6 +37,12 @@ extension WorkerWorld {
     package var hasBursts = false
     /// Devices register for the first time at any time.
     package var registersThroughout = false
+    /// Devices register field by field, in any order.
+    package var registersInParts = false
+    /// Ids of devices and users, and tags, that are equal only canonically: with `é` in one scalar, and in two.
+    package var hasTwins = false
+    /// Another app, with the same ids of devices, users and activities.
+    package var hasSecondApp = false
     /// Some activities end for some devices while they run.
     package var hasLeaves = false
     /// Messages with forged headers, properties and bodies.
@@ -39,11 +56,19 @@ extension WorkerWorld {
     package var hasHistory = false
     /// Every second job belongs to a campaign of another app. APNs does not know most of its device tokens.
     package var hasCampaign = false
+    /// Of a tenant with its own credential and pool; nil: there is none.
+    package var trouble: Trouble?
+    /// Jobs of that tenant, most of them at once.
+    package var stuckJobs = 0
+    /// Jobs of another tenant, all the time, which must not wait for those.
+    package var punctualJobs = 0
     /// 1: a single Redis. More: the nodes of a cluster.
     package var redisNodes = 1
     /// A Redis with a replica and two Sentinels. Then `redisNodes` is 1.
     package var hasSentinels = false
     package var clocksDriftByHours = false
+    /// How far the second worker's clock is ahead of all others, always.
+    package var clockErrorMilliseconds: Int64 = 0
     /// Most killed workers die within a turn, after part of their output.
     package var killsAtAnyByte = false
     /// The time over which jobs are published.

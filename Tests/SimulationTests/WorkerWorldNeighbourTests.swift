@@ -1,0 +1,90 @@
+import Testing
+import WorkerSimulation
+
+/// Worlds with others in them: other tenants, wrong clocks, ids that look the same, and a Redis that goes back in time.
+@Suite(.timeLimit(.minutes(5)))
+struct WorkerWorldNeighbourTests {
+  private func play(_ seed: UInt64, _ adjust: (inout WorkerWorld.Settings) -> Void) throws -> WorkerWorld {
+    var settings = WorkerWorld.Settings()
+    settings.jobs = 20
+    settings.hasPlainJobs = true
+    settings.audienceDevices = 20
+    settings.audienceJobs = 12
+    settings.activities = 2
+    settings.stormMilliseconds = 10_000
+    adjust(&settings)
+    let world = try WorkerWorld(seed: seed, settings: settings)
+    try world.run()
+    return world
+  }
+
+  /// Behind twice as many jobs as a lane takes at once.
+  @Test(arguments: WorkerWorld.Settings.Trouble.allCases, [1, 2])
+  func aTenantInTroubleHoldsUpNobody(trouble: WorkerWorld.Settings.Trouble, lanes: Int) throws {
+    let world = try play(1) { $0.addTrouble(trouble, prefetch: 400, lanes: lanes, faultCount: 0) }
+    #expect(world.auditor.violations == [])
+    #expect(world.fairness.checkedCount == world.plan.settings.punctualJobs, "jobs that had to be on time")
+    #expect(world.auditor.reportedCount == world.auditor.targetCount)
+  }
+
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func updatesAtTheSameTimeKeepTheirOrder(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.hasBursts = true
+      settings.lanes = 3
+      settings.faults = [.pauseWorker, .cut]
+      settings.faultCount = 4
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.memberCount > 0)
+  }
+
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func aRewoundRedisShowsNobodyWhatIsForOthers(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.registersThroughout = true
+      settings.faults = [.rewindRedis, .rewindRedis, .emptyRedis, .failAPNs, .throttleAPNs]
+      settings.faultCount = 20
+      settings.stormMilliseconds = 30_000
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.endCount > 10)
+  }
+
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func registrationsInPartsAddUp(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.registersInParts = true
+      settings.workers = 3
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.endCount > 40)
+  }
+
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func idsThatLookTheSameAreDifferent(seed: UInt64) throws {
+    let world = try play(seed) { $0.hasTwins = true }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.endCount > 40 && world.audiences.memberCount > 0)
+  }
+
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func appsWithTheSameIdsHaveNothingInCommon(seed: UInt64) throws {
+    let world = try play(seed) { $0.hasSecondApp = true }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.endCount > 40 && (world.otherAudiences?.endCount ?? 0) > 40)
+    #expect(world.audiences.memberCount > 0 && (world.otherAudiences?.memberCount ?? 0) > 0)
+  }
+
+  @Test(arguments: [3_600_000, -3_600_000], 1...2 as ClosedRange<UInt64>)
+  func aWorkerWithAWrongClockChangesNothing(milliseconds: Int64, seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.workers = 3
+      settings.clockErrorMilliseconds = milliseconds
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.endCount > 40 && world.audiences.memberCount > 0)
+  }
+
+  /// Worlds of the swarm with all of this.
+  @Test(arguments: [100_000_000, 100_000_001, 100_000_002, 100_000_003] as [UInt64]) func swarm(seed: UInt64) throws {
+    let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
+    try world.run()
+    #expect(world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")
+  }
+}
