@@ -477,7 +477,7 @@ package final class AudienceAuditor {
         let newer = Set(records.filter { $0.sentAt > record.sentAt }.map(\.token))
         tokens.formUnion(records.map(\.token).filter { !$0.isEmpty && !newer.contains($0) })
       }
-      for entry in ledger.entries where tokens.contains(entry.target) {
+      for entry in ledger.entries where !entry.target.isEmpty && tokens.contains(entry.target) {
         if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds + pausedMilliseconds {
           fail("sent to a forgotten user after \(entry.receivedAt - storedAt) ms: \(user) \(entry.target)")
         }
