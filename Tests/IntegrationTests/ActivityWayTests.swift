@@ -17,6 +17,23 @@ struct ActivityWayTests {
     #"{"id":"\#(id)","app":"com.example.app","environment":"sandbox","push_type":"liveactivity","to":\#(to),"payload":\#(payload)\#(more)}"#
   }
 
+  /// The id of a late push is longer than AMQP takes: it is cut between two characters.
+  @Test func lateMessagesID_isWholeCharacters() throws {
+    let world = try ActivityWay(idAttribute: "herald.id")
+    defer { world.close() }
+    let device = String(repeating: "é", count: 64)
+    try world.register("d1", startToken: "aa01aa01")
+    try world.register(device, startToken: nil)
+    let id = String(repeating: "u", count: 128)
+    _ = try world.publishedBody(
+      job("s1", to: #"{"devices":["d1"]}"#, payload: Self.start, #","activity":"ride-17""#))
+    _ = try world.publishedBody(job(id, to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    #expect(try world.token(device, "cc02cc02") == .changed)
+    let late = try world.queued()
+    #expect(late.map(\.id) == ["\(id)/late/\(String(repeating: "é", count: 60))"])
+    #expect(try world.resolve(late.first?.text ?? "") == [device: "cc02cc02"])
+  }
+
   @Test func fromStartToEnd() throws {
     let world = try ActivityWay(idAttribute: "herald.id")
     defer { world.close() }

@@ -164,8 +164,8 @@ package final class ActivityRegistrar {
     let message = ConfirmedPublisher.Message(
       exchange: jobs, routingKey: Array(JobClass.transactional.name.utf8),
       describe: { properties in
-        // A message id has at most 255 bytes; the body has the whole id.
-        properties.setMessageID(id.span.extracting(first: min(id.count, 255)))
+        // A message id has at most 255 bytes, of whole characters; the body has the whole id.
+        properties.setMessageID(id.span)
         properties.addHeader("x-herald-apns-id", apnsID)
         properties.setTimestamp(unixMilliseconds: at)
       },
