@@ -204,7 +204,8 @@ import Testing
     #expect(token(500, now: 500) == 2, "it is deaf")
     #expect(DeviceChange.losing([1], at: 500, now: 1_000, from: ahead) == nil)
     #expect(DeviceChange.losing([1], at: 500, now: 500, from: ahead)?.token == nil)
-    #expect(!DeviceChange.forgets(ahead, at: 500, now: 1_000) && DeviceChange.forgets(ahead, at: 500, now: 500))
+    #expect(DeviceChange.forgetting(ahead, at: 500, now: 1_000, fingerprint: 2) == ahead)
+    #expect(DeviceChange.forgetting(ahead, at: 500, now: 500, fingerprint: 2) == nil)
     var other = registration { $0.token = .set([1]) }
     other.device = "other"
     guard

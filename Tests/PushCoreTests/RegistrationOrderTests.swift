@@ -171,6 +171,41 @@ import Testing
     }
   }
 
+  /// A forget of its own time among the registrations, at any place: what is later stays, and nothing else does.
+  @Test(arguments: UInt64(100)..<150)
+  func forgetInEveryOrder_givesTheSameRecord(seed: UInt64) throws {
+    var source = RandomRegistrations(seed: seed)
+    for round in 0..<12 {
+      let all: [Dated] = (0..<3).map { _ in (partial(&source), source.start + Int64(source.below(6))) }
+      let at = source.start + Int64(source.below(6))
+      var model = RegistryModel()
+      for dated in all { model.register(dated.registration, at: dated.at) }
+      model.forget(device: "d", at: at)
+      let expected = record(all.filter { $0.at > at })
+      #expect(expected?.modelState == model.devices["d"]?.state, "seed \(seed), round \(round)")
+      for order in permutations(all) {
+        for place in 0...order.count {
+          let known = record(Array(order[..<place]))
+          let left = known.flatMap { DeviceChange.forgetting($0, at: at, now: .max, fingerprint: 1) }
+          // Its mark keeps the earlier ones out.
+          let found = record(order[place...].filter { $0.at > at }, onto: left)
+          #expect(
+            found == expected, "seed \(seed), round \(round): \(order.map(\.at)), forgotten at \(at) after \(place)")
+        }
+      }
+    }
+  }
+
+  /// Pages that were made for the forgotten user are not for who has the device next.
+  @Test func forgottenUser_takesTheFingerprintAlong() throws {
+    let all: [Dated] = [(registration { $0.user = .set("u") }, 100), (registration { $0.locale = .set("de") }, 102)]
+    let known = try #require(record(all))
+    let left = try #require(DeviceChange.forgetting(known, at: 101, now: .max, fingerprint: 7))
+    #expect(left.user == nil && left.locale == "de" && left.fingerprint == 7)
+    #expect(DeviceChange.forgetting(known, at: 99, now: .max, fingerprint: 7) == known)
+    #expect(DeviceChange.forgetting(known, at: 102, now: .max, fingerprint: 7) == nil)
+  }
+
   @Test func removals_areForgottenAfterADay() {
     let removal = registration {
       $0.user = .remove

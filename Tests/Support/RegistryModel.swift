@@ -56,6 +56,19 @@ package struct RegistryModel {
     /// Of tokens that got a 410, the oldest first.
     var gone: [(hex: String, at: Int64)] = []
 
+    /// What was registered up to this time is gone.
+    mutating func forget(_ time: Int64) {
+      user.add(.remove, time)
+      locale.add(.remove, time)
+      osVersion.add(.remove, time)
+      timeZone.add(.remove, time)
+      if token.map({ $0.at <= time }) ?? true { token = (nil, time) }
+      for (type, own) in startTokens where own.at <= time { startTokens[type] = nil }
+      startTokensRemoved = max(startTokensRemoved ?? .min, time + 1)
+      tagsRemoved = max(tagsRemoved ?? .min, time + 1)
+      gone.removeAll { $0.at <= time }
+    }
+
     package var state: State {
       State(
         at: at, user: user.last?.value, token: token.flatMap { own in own.hex.map { "\($0) \(own.at)" } },
@@ -216,11 +229,12 @@ package struct RegistryModel {
   package mutating func forget(device id: String, at: Int64) {
     forgottenDevices[id] = max(forgottenDevices[id] ?? at, at)
     if let device = devices[id], device.at <= at { devices[id] = nil }
+    devices[id]?.forget(at)
   }
 
   package mutating func forget(user: String, at: Int64) {
     forgottenUsers[user] = max(forgottenUsers[user] ?? at, at)
-    for (id, device) in devices where device.user.last?.value == user && device.at <= at { forget(device: id, at: at) }
+    for (id, device) in devices where device.user.last?.value == user { forget(device: id, at: at) }
   }
 
   private func isAlive(_ token: String, _ device: inout Device, _ at: Int64) -> Bool {

@@ -53,9 +53,29 @@ package enum DeviceChange {
     return next
   }
 
-  /// Whether a forget at this time removes the device: it was not seen later.
-  package static func forgets(_ record: DeviceRecord, at: Int64, now: Int64) -> Bool {
-    !RegistrationTime(at: at, now: now).isOlder(than: record.at)
+  /// What a forget at this time leaves of a device: each field that was registered later, as if nothing else had come. Earlier registrations
+  /// do not come back: the forget's mark refuses them. nil: the device was not seen later.
+  /// - Parameter fingerprint: random; the record's, if its user is forgotten.
+  package static func forgetting(
+    _ record: DeviceRecord, at: Int64, now: Int64, fingerprint: UInt32
+  ) -> DeviceRecord? {
+    let time = RegistrationTime(at: at, now: now)
+    guard time.isOlder(than: record.at) else { return nil }
+    var next = record
+    time.forget(&next.user, &next.times.user)
+    time.forget(&next.locale, &next.times.locale)
+    time.forget(&next.osVersion, &next.times.osVersion)
+    time.forget(&next.timeZone, &next.times.timeZone)
+    if let token = next.token, time.covers(token.at) { next.token = nil }
+    next.startTokens.removeAll { time.covers($0.token.at) }
+    next.goneTokens.removeAll { time.covers($0.at) }
+    for known in [\DeviceRecord.Times.tokenRemoval, \.startTokensRemoval, \.tagsRemoval, \.increments] {
+      if let removal = next.times[keyPath: known], time.covers(removal) { next.times[keyPath: known] = nil }
+    }
+    next.removedStartTokens.removeAll { time.covers($0.at) }
+    next.forgetTags(time)
+    if record.user != nil, next.user == nil { next.fingerprint = fingerprint }
+    return next
   }
 
   // MARK: - Tokens

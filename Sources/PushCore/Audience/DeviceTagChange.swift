@@ -69,6 +69,19 @@ extension DeviceRecord {
     return nil
   }
 
+  /// Removes all tags, removals and increments that are not later than this.
+  mutating func forgetTags(_ time: RegistrationTime) {
+    for index in tags.indices.reversed() {
+      if let set = tags[index].at {
+        if !time.covers(set) { continue }
+        tags[index].at = nil
+      }
+      tags[index].forgetIncrements(time)
+      if tags[index].increments.isEmpty { tags.remove(at: index) }
+    }
+    removedTags.removeAll { time.covers($0.at) }
+  }
+
   private mutating func incrementTag(
     _ name: String, _ addend: Double, _ fingerprint: UInt32, _ time: RegistrationTime
   ) -> JobError? {
@@ -161,6 +174,12 @@ extension DeviceRecord.Tag {
     guard sum.isFinite else { return error("cannot be incremented any further") }
     self.value = .number(sum)
     return nil
+  }
+
+  /// Leaves the later increments alone.
+  fileprivate mutating func forgetIncrements(_ time: RegistrationTime) {
+    increments.removeAll { time.covers($0.at) }
+    value = .number(increments.reduce(0) { $0 + $1.addend })
   }
 
   fileprivate func error(_ rule: String) -> JobError {

@@ -21,6 +21,15 @@ struct RegistrationTime {
 
   func isOlder(than known: Int64?) -> Bool { order(to: known) == .older }
   func isNewer(than known: Int64?) -> Bool { order(to: known) == .newer }
+  /// Whether a forget of this time forgets what came at that one.
+  func covers(_ known: Int64) -> Bool { order(to: known) != .older }
+
+  /// Removes a field that is not later, as if it had never been registered.
+  func forget<Value>(_ field: inout Value?, _ known: inout Int64?) {
+    guard !isOlder(than: known) else { return }
+    field = nil
+    known = nil
+  }
 
   /// Changes a field and its time. Of two changes with the same time, a removal wins, else the larger value: the result
   /// does not depend on which came first.

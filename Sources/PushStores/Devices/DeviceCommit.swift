@@ -32,7 +32,8 @@ struct DeviceCommit {
   var guards: [(set: DeviceSet, ordinals: [UInt8])] = []
   var marks: [(subject: ForgottenSubject, at: Int64)] = []
   var osVersions: [OSVersion] = []
-  var isNew = false
+  /// Once it is stored.
+  var answer = RegistrationAnswer.changed
 
   /// Of the largest record.
   var recordBytes: Int { records.map(\.new.count).max() ?? 0 }

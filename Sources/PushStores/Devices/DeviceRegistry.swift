@@ -81,8 +81,8 @@ package final class DeviceRegistry {
       DeviceTransaction(place, .lose(token, at: at)) { then($0.map { $0 == .changed }) }, in: scope)
   }
 
-  /// Forgets a device, or all devices of a user, unless seen later than `at`; registrations up to `at` are ignored for
-  /// a day. Returns the number of devices.
+  /// Forgets what a device, or all devices of a user, registered up to `at`: all of those that were not seen later. Registrations up to `at`
+  /// are ignored for a day. Returns the number of devices that something was forgotten of.
   package func forget(
     _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping Then<Int>
   ) {
@@ -330,7 +330,7 @@ package final class DeviceRegistry {
     case .integer(1):
       counters.stored += 1
       for (number, word) in commit.words { entry.words.learned(number, word) }
-      finish(transaction, .success(commit.isNew ? .added : .changed), entry)
+      finish(transaction, .success(commit.answer), entry)
     case .integer(2):
       finish(transaction, .success(.forgotten), entry)
     case .integer(let time) where time < 0:

@@ -6,7 +6,7 @@ final class DeviceTransaction {
     case register(DeviceRegistration, at: Int64)
     /// A token got a 410.
     case lose([UInt8], at: Int64)
-    /// Removes the device if it was not seen later, and belongs to `user`, if not nil.
+    /// Removes what was registered up to then of the device, if it belongs to `user`, if not nil.
     case forget(at: Int64, user: String?)
   }
 
@@ -103,7 +103,7 @@ final class DeviceTransaction {
   /// Decides by what was read.
   /// - Parameters:
   ///   - now: Unix milliseconds.
-  ///   - fingerprint: of a record that it makes.
+  ///   - fingerprint: of a record that it makes, or whose user it forgets.
   func decide(_ found: Found, now: Int64, fingerprint: UInt32, _ words: borrowing DeviceWords) -> Step {
     switch action {
     case .register(let registration, let at):
@@ -117,10 +117,14 @@ final class DeviceTransaction {
       return .store(commit)
     case .forget(let at, let user):
       guard let known = found.device else { return .done(.unchanged) }
-      guard DeviceChange.forgets(known.record, at: at, now: now) else { return .done(.older) }
       guard user.map({ known.record.user?.hasBytes(of: $0) ?? false }) ?? true else { return .done(.unchanged) }
       var commit = DeviceCommit()
-      commit.remove(known)
+      if let left = DeviceChange.forgetting(known.record, at: at, now: now, fingerprint: fingerprint) {
+        if left == known.record { commit.answer = .older }
+        commit.replace(known, by: left, words)
+      } else {
+        commit.remove(known)
+      }
       commit.marks = [(.device(known.record.id), at)]
       return .store(commit)
     }
@@ -153,7 +157,7 @@ final class DeviceTransaction {
         guard let ordinal = found.newOrdinal else { preconditionFailure("a new device has an ordinal") }
         commit.add(next, at: ordinal, words)
         commit.guards.append((.id(next.id), found.idSet))
-        commit.isNew = true
+        commit.answer = .added
       }
       // Nobody else may have got a token that is new here.
       for (set, ordinals) in zip(tokenSets, found.tokenSets)
@@ -178,8 +182,12 @@ final class DeviceTransaction {
                 \(commit.recordBytes)
                 """)))
       }
-      guard commit.changesNothing else { return .store(commit) }
-      return .done(next.at > at ? .older : .unchanged)
+      if commit.changesNothing {
+        guard next.at > at else { return .done(.unchanged) }
+        // It may be older than a forget too, and so tell that the device belonged to that user.
+        commit.answer = .older
+      }
+      return .store(commit)
     }
   }
 }

@@ -70,7 +70,9 @@ package final class DeviceForgetter {
   }
 
   private func isConcerned(_ record: DeviceRecord?, _ subject: ForgottenSubject, at: Int64, now: Int64) -> Bool {
-    guard let record, DeviceChange.forgets(record, at: at, now: now) else { return false }
+    guard let record,
+      DeviceChange.forgetting(record, at: at, now: now, fingerprint: record.fingerprint) != record
+    else { return false }
     return switch subject {
     case .device(let id): record.id.hasBytes(of: id)
     case .user(let user): record.user?.hasBytes(of: user) ?? false
