@@ -336,7 +336,7 @@ struct RedisAdmissionStoreTests {
 
   /// Whichever comes first, also where no rate delays it.
   @Test(arguments: Kind.allCases, [RateLimit(burst: 100, perSecond: 100), RateLimit(burst: 1, perSecond: 0.01), nil])
-  func theLargerSequenceOfACollapseIDIsNewer(kind: Kind, limit: RateLimit?) throws {
+  func theProducersOrderDecidesWhichOfACollapseIDIsNewer(kind: Kind, limit: RateLimit?) throws {
     struct Scenario: AdmissionScenario {
       let isSlow: Bool
 
@@ -368,6 +368,31 @@ struct RedisAdmissionStoreTests {
         #expect(try Answered(driver.answer(over)) == .proceed)
         driver.remember(accepted, of: job(5), id: 1)
         #expect(try admit(job(5), 1) == .duplicate(accepted), "its answer is told, whatever came since")
+        // A job without a number is as new as the second of its message's timestamp.
+        func admit(_ sequence: Int64?, at timestamp: Int64?, _ id: UInt64) throws -> Answered {
+          try Answered(driver.answer(driver.ask(job(sequence, "match-9"), id: id, timestamp: timestamp)))
+        }
+        let second = driver.now.unixSeconds - 600
+        #expect(try admit(nil, at: second, 13) == next)
+        #expect(try admit(nil, at: second - 60, 14) == .superseded)
+        #expect(try admit(nil, at: second, 15) == next, "in the same second")
+        #expect(try admit((second - 60) * 1_000_000, at: second + 60, 16) == .superseded)
+        #expect(try admit((second + 60) * 1_000_000, at: second - 60, 17) == next)
+        #expect(try admit(nil, at: second, 18) == .superseded)
+        #expect(try admit(nil, at: nil, 19) == next, "as new as its arrival")
+        // A producer's clock that is ahead decides nothing.
+        #expect(try admit((second + 4_200) * 1_000_000, at: nil, 22) == next)
+        #expect(try admit(nil, at: second + 4_200, 23) == next)
+        #expect(try admit((second + 120) * 1_000_000, at: nil, 24) == next)
+        // It was admitted and waits for room while a newer one comes.
+        let waiting = driver.ask(job(20, "match-10", token: "own"), id: 20)
+        #expect(try Answered(driver.answer(waiting)) == .proceed)
+        let own = driver.claim(of: waiting)
+        #expect(
+          try Answered(driver.answer(driver.ask(job(20, "match-10", token: "own"), id: 20, own: own))) == .proceed)
+        #expect(try admit(job(21, "match-10", token: "own"), 21) == next)
+        #expect(
+          try Answered(driver.answer(driver.ask(job(20, "match-10", token: "own"), id: 20, own: own))) == .superseded)
       }
     }
     try run(kind, limits: RateLimits(limit), Scenario(isSlow: limit?.burst == 1))

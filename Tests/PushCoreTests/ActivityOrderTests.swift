@@ -40,7 +40,9 @@ import Testing
       try begin()
     }
 
-    private func order(_ job: Job) -> ActivityOrder { ActivityOrder(sequence: job.sequence, timestamp: nil) }
+    private func order(_ job: Job) -> JobOrder {
+      JobOrder(sequence: job.sequence, timestamp: nil, now: ActivityOrderTests.now)
+    }
 
     private mutating func take(_ job: Job) throws {
       let word = UInt64(job.sequence) + 100
@@ -184,7 +186,8 @@ import Testing
     ) throws -> ActivityState.Revised {
       now += 2_000
       return try ActivityState.revise(
-        &activity, isEnd: isEnd, order: ActivityOrder(sequence: sequence, timestamp: timestamp), job: job,
+        &activity, isEnd: isEnd, order: JobOrder(sequence: sequence, timestamp: timestamp, now: ActivityOrderTests.now),
+        job: job,
         jobs: &jobs, mayWait: mayWait, now: now)
     }
 
@@ -192,7 +195,8 @@ import Testing
       _ job: UInt64, _ sequence: Int64, showsLast: Bool = false, at: Int64
     ) throws -> ActivityState.Revised {
       try ActivityState.revise(
-        &activity, isEnd: showsLast, showsLast: showsLast, order: ActivityOrder(sequence: sequence, timestamp: nil),
+        &activity, isEnd: showsLast, showsLast: showsLast,
+        order: JobOrder(sequence: sequence, timestamp: nil, now: ActivityOrderTests.now),
         job: job, jobs: &jobs, now: ActivityOrderTests.now + at)
     }
 
@@ -208,7 +212,8 @@ import Testing
     mutating func leave(_ job: UInt64, sequence: Int64, mayWait: Bool = false) throws -> ActivityState.Revised {
       var members: [ActivityMember?] = [nil]
       return try ActivityState.leave(
-        &activity, &members, order: ActivityOrder(sequence: sequence, timestamp: nil), job: job, jobs: &jobs,
+        &activity, &members, order: JobOrder(sequence: sequence, timestamp: nil, now: ActivityOrderTests.now), job: job,
+        jobs: &jobs,
         mayWait: mayWait, now: now)
     }
 

@@ -67,6 +67,22 @@ import Testing
     #expect(world.peers.outcomes.count { $0.contains("\"accepted\"") } == 20)
   }
 
+  /// An older job of a collapse id waits for room while a newer one is admitted.
+  @Test func whatIsOlderByItsSequenceIsNotSentAfterTheNewer() {
+    let world = ReadmissionWorld()
+    world.hasOneDevice = true
+    world.isNumbered = true
+    let bench = Bench(world, ReadmissionStore(world))
+    world.peers.deliver(1)
+    bench.turn(20)
+    world.peers.deliver(2)
+    bench.turn(20)
+    world.roomPerTurn = 10
+    bench.turn(8)
+    #expect(world.sent == ["job-2"])
+    #expect(world.peers.outcomes.count { $0.contains("superseded") } == 1 && world.peers.outcomes.count == 2)
+  }
+
   /// Two copies take over, in two lanes whose pools have a queue of three seconds: only one of them is sent.
   @Test func twoThatTakeOverDoNotHoldEachOtherUp() {
     let redis = ReadmissionRedis()
@@ -302,6 +318,8 @@ private final class ReadmissionWorld {
   var status: UInt16 = 200
   /// All jobs are for one device.
   var hasOneDevice = false
+  /// All jobs have one collapse id, and their numbers.
+  var isNumbered = false
   var asks = 0
   /// Ids of jobs, in the order of their requests.
   var sent: [String] = []
@@ -359,7 +377,7 @@ private final class ReadmissionStore: AdmissionStore {
     _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     world.asks += 1
-    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: .none)
+    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: .none, now: now)
     let admission =
       if local.mayRecall(now: now), let known = local.recall(request, now: now) {
         known
@@ -427,9 +445,10 @@ private struct ReadmissionBroker: Broker {
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     bench.copyDelivery(into: &job, metadata: &metadata)
     guard world.hasOneDevice, let number = world.peers.delivered.last?.job else { return }
+    let order = world.isNumbered ? #""collapse_id":"match","sequence":\#(number),"# : ""
     job.bytes = Array(
       """
-      {"version":1,"id":"job-\(number)","app":"com.example.app","push_type":"alert",\
+      {"version":1,"id":"job-\(number)","app":"com.example.app","push_type":"alert",\(order)\
       "to":{"token":"00000000000000aa"},"payload":{"aps":{"alert":"hello"}}}
       """.utf8)
     job.bodyCount = job.bytes.count

@@ -21,7 +21,7 @@ package struct ActivityState: Hashable, Sendable {
   /// The newest state of an update or the end.
   package struct Content: Hashable, Sendable {
     package let revision: ActivityRevision
-    /// In the order of jobs (`ActivityOrder`): older ones come too late. 0: not known.
+    /// In the order of jobs (`JobOrder`): older ones come too late. 0: not known.
     package let place: Int64
     package let isEnd: Bool
     /// Of an end without a content state: the place of the update whose state it shows. One that comes before the end's pushes begin, and is
@@ -158,7 +158,7 @@ package struct ActivityState: Hashable, Sendable {
   ///   - showsLast: it is an end without a content state, which shows the last one.
   ///   - mayWait: for its start, if the activity is not known.
   package static func revise(
-    _ activity: inout ActivityState?, isEnd: Bool, showsLast: Bool = false, order: ActivityOrder = .arrival,
+    _ activity: inout ActivityState?, isEnd: Bool, showsLast: Bool = false, order: JobOrder = .arrival,
     job: UInt64,
     jobs: inout ActivityJobs, mayWait: Bool = false, now: Int64
   ) throws(ActivityRefusal) -> Revised {
@@ -216,7 +216,7 @@ package struct ActivityState: Hashable, Sendable {
   /// so that no newer update reaches one before its end does. An older job than the end for all comes too late; updates do not matter to it.
   /// - Parameter mayWait: as in `revise`.
   package static func leave(
-    _ activity: inout ActivityState?, _ members: inout [ActivityMember?], order: ActivityOrder = .arrival, job: UInt64,
+    _ activity: inout ActivityState?, _ members: inout [ActivityMember?], order: JobOrder = .arrival, job: UInt64,
     jobs: inout ActivityJobs, mayWait: Bool = false, now: Int64
   ) throws(ActivityRefusal) -> Revised {
     guard var state = activity else { return try unknown(job, &jobs, mayWait) }

@@ -64,8 +64,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private var runs: UInt32 = 0
   /// The newest job of each collapse id of which a job was delayed.
   private var collapsed: AdmissionTable<CollapseKey, Newest>
-  /// The newest `sequence` of each collapse id of numbered jobs.
-  private var sequences: AdmissionTable<CollapseKey, Int64>
+  /// The place of the newest job of each collapse id (`JobOrder`).
+  private var places: AdmissionTable<CollapseKey, Int64>
 
   package init(settings: Settings) {
     self.settings = settings
@@ -74,7 +74,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     dead = AdmissionTable(capacity: settings.entriesMaximum)
     rates = AdmissionTable(capacity: settings.entriesMaximum)
     collapsed = AdmissionTable(capacity: settings.entriesMaximum)
-    sequences = AdmissionTable(capacity: settings.entriesMaximum)
+    places = AdmissionTable(capacity: settings.entriesMaximum)
   }
 
   /// Neither an outcome nor a dead token is remembered.
@@ -144,11 +144,12 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// already.
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
     if request.claim == 0 { return .proceed }
+    // Also of its own claim: it waited, and a newer one came meanwhile.
+    if request.isOrdered, isOutOfOrder(request, now) { return .superseded }
     var run: UInt32 = 0
     if let claim, claim.number == request.claim {
       run = claim.run
     } else if request.isRated {
-      if request.isOrdered, isOutOfOrder(request, now) { return .superseded }
       if isSuperseded(request, now) { return .superseded }
       let rateKey = RateKey(device: request.device, rule: request.rule.name)
       let nowMicroseconds = now.monotonicMilliseconds * 1000
@@ -195,12 +196,14 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return false
   }
 
-  /// Whether a job with a larger sequence was admitted, or waits. If this one is the newest, it is recorded.
+  /// Whether a newer job was admitted, or waits. If this one is the newest, it is recorded.
   private mutating func isOutOfOrder(_ request: AdmissionRequest, _ now: Now) -> Bool {
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     let now = now.monotonicMilliseconds
-    if let newest = sequences.value(for: key, nowMilliseconds: now), newest > request.sequence { return true }
-    sequences.set(request.sequence, for: key, endsAt: now + settings.collapseMilliseconds, nowMilliseconds: now)
+    let newest = places.value(for: key, nowMilliseconds: now) ?? 0
+    if request.order.isOlder(than: newest) { return true }
+    places.set(
+      request.order.place(after: newest), for: key, endsAt: now + settings.collapseMilliseconds, nowMilliseconds: now)
     return false
   }
 

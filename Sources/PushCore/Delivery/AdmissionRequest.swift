@@ -8,8 +8,8 @@ package struct AdmissionRequest: Sendable {
   package var enqueuedAt: Int64 = 0
   /// A hash of the job's collapse id; 0 if it has none.
   package var collapse: UInt64 = 0
-  /// Of two jobs with one collapse id the larger is newer; -1: the job has none.
-  package var sequence: Int64 = -1
+  /// Which of two jobs with one collapse id is newer, as their producers said it.
+  package var order = JobOrder.arrival
   /// A device has a rate; a broadcast channel has none.
   package var isRated: Bool
   package var rule: RateRule
@@ -38,7 +38,8 @@ package struct AdmissionRequest: Sendable {
 
   /// A complete admission request.
   package init(
-    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits,
+    now: Now
   ) {
     self.init(
       device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
@@ -51,7 +52,9 @@ package struct AdmissionRequest: Sendable {
     if !job.collapseID.isEmpty {
       collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
       // Revisions order an activity's.
-      if job.activity.isEmpty, let number = job.sequence { sequence = number }
+      if job.activity.isEmpty {
+        order = JobOrder(sequence: job.sequence, timestamp: arrival.timestamp, now: now.unixMilliseconds)
+      }
     }
   }
 
@@ -66,8 +69,8 @@ package struct AdmissionRequest: Sendable {
       device: device, apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: true, rule: limits.rule(for: job))
   }
 
-  /// A newer job with its collapse id supersedes it.
-  package var isOrdered: Bool { sequence >= 0 && isRated && claim != 0 }
+  /// A job with its collapse id that its producer made later supersedes it.
+  package var isOrdered: Bool { order != .arrival && isRated && claim != 0 }
 
   /// Whether a claim is this request's own, or its previous attempt's.
   package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }
@@ -81,6 +84,8 @@ package struct AdmissionRequest: Sendable {
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var enqueuedAt: Int64
+  /// Of its message, Unix seconds.
+  package var timestamp: Int64?
   /// The number of the claim that it makes if it is admitted; unique. The number of a claim that it already has renews that claim, without
   /// a charge to the device. 0: it makes no claim, because its time is over and it is only looked up.
   package var claim: UInt32
@@ -94,10 +99,11 @@ package struct JobArrival: Sendable {
   package var isOver: Bool
 
   package init(
-    enqueuedAt: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, takeover: Takeover = .none,
-    isOver: Bool = false
+    enqueuedAt: Int64, timestamp: Int64? = nil, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
+    takeover: Takeover = .none, isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
+    self.timestamp = timestamp
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning

@@ -50,7 +50,10 @@ struct RedisAdmissionCall {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)
       span[ask + 41] = (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1
     }
-    if isOrdered { span.store(littleEndian: Double(request.sequence).bitPattern, at: ask + 42) }
+    if isOrdered {
+      span.store(littleEndian: Double(request.order.earliest).bitPattern, at: ask + 42)
+      span.store(littleEndian: Double(request.order.latest).bitPattern, at: ask + 50)
+    }
     entries.append(entry)
   }
 
@@ -85,7 +88,7 @@ struct RedisAdmissionFormat {
   let askWithReceipt: [UInt8]
   /// For a copy that comes again.
   let askAgain: [UInt8]
-  /// For a numbered job with a collapse id, whether it comes again or not.
+  /// For a job with a collapse id whose producer said how new it is, whether it comes again or not.
   let askInOrder: [UInt8]
   let limits: RateLimits
   let settings: [UInt8]
@@ -94,7 +97,7 @@ struct RedisAdmissionFormat {
   static let unrated: UInt8 = 255
   /// Instead of a rule's number: the job's time is over.
   static let over: UInt8 = 254
-  /// Bytes of an argument before an ask: `$21`, `$37`, `$42` or `$50`, and the end of the line.
+  /// Bytes of an argument before an ask: `$21`, `$37`, `$42` or `$58`, and the end of the line.
   static let askHead = 5
 
   init(digest: [UInt8], settings: RedisAdmissionStoreSettings) {
@@ -106,7 +109,7 @@ struct RedisAdmissionFormat {
     ask = Self.argument(count: 21)
     askWithReceipt = Self.argument(count: 37)
     askAgain = Self.argument(count: 42)
-    askInOrder = Self.argument(count: 50)
+    askInOrder = Self.argument(count: 58)
     limits = settings.limits
     var bytes: [UInt8] = []
     for seconds in [settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds] {

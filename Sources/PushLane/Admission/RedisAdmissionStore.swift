@@ -135,7 +135,8 @@ package final class RedisAdmissionStore: AdmissionStore {
     counted.admissions &+= 1
     let entry = Entry(
       kind: .admission, ticket: ticket,
-      request: AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: settings.limits))
+      request: AdmissionRequest(
+        job, device: device, apnsID: apnsID, arrival: arrival, limits: settings.limits, now: now))
     if early.isOver { ask(entry, now: now) } else { early.append(entry) }
   }
 

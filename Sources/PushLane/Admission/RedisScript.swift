@@ -41,8 +41,9 @@ package enum RedisScript {
   /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
-  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). For a numbered job with a collapse id, all of
-  /// these, and its `sequence`: the newest one is in a separate key, `<prefix>{<device>}:s<hash of the collapse id>`, in decimal.
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). For one with a collapse id whose order is
+  /// known, all of these, and its `JobOrder` (earliest, latest): the newest place is in a separate key, `<prefix>{<device>}:s<hash of the
+  /// collapse id>`, in decimal.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
@@ -209,11 +210,12 @@ package enum RedisScript {
     -- (`is_shared`). Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, is_own, is_shared)
       local collapsed, received, newest, whose
-      if not is_own and #ask > 42 then
-        local numbered, sequence = device .. ':s' .. sub(ask, 22, 29), number_of('<d', ask, 43)
-        local known = tonumber(get(numbered))
-        if known and known > sequence then return redis.status_reply('superseded') end
-        pcall('SET', numbered, format('%.0f', sequence), 'EX', format('%.0f', delayed))
+      -- Also of its own claim: it waited, and a newer one came meanwhile.
+      if #ask > 42 then
+        local key, earliest, latest = device .. ':s' .. sub(ask, 22, 29), number_of('<dd', ask, 43)
+        local known = tonumber(get(key)) or 0
+        if known > latest then return redis.status_reply('superseded') end
+        pcall('SET', key, format('%.0f', max(known, earliest)), 'EX', format('%.0f', delayed))
       end
       if not is_own and #ask > 21 and byte(ask, 22) ~= 0 then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)

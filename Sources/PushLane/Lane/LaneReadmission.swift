@@ -16,9 +16,11 @@ extension Lane {
     }
   }
 
-  /// Another copy of the job may have taken it over meanwhile and got an answer.
-  mutating func isAdmittedLongAgo(_ ticket: Ticket, _ now: Now) -> Bool {
-    now.monotonic.milliseconds(since: sends[ticket].askedAt) >= settings.admissionAgeMaximumMilliseconds
+  /// Another copy of the job may have taken it over meanwhile and got an answer, or a newer job of its collapse id was sent.
+  mutating func isAdmittedLongAgo(_ ticket: Ticket, of job: Ticket, _ now: Now) -> Bool {
+    let age = now.monotonic.milliseconds(since: sends[ticket].askedAt)
+    guard age >= settings.orderAgeMaximumMilliseconds else { return false }
+    return age >= settings.admissionAgeMaximumMilliseconds || !jobs[job].job.collapseID.isEmpty
   }
 
   /// Asks again for the first send of its class in a pool's queue. false: this send and all after it go on waiting.

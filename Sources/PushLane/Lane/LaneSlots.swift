@@ -57,7 +57,8 @@ struct JobSlot: ~Copyable {
   /// `claim`: drawn for this attempt. `earlierClaim`: the claim of an earlier admission, of this copy or the one before; 0: none.
   func arrival(claim: UInt32, earlierClaim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
-      enqueuedAt: enqueuedAt, claim: claim, earlierClaim: earlierClaim, isReturning: metadata.firstSeen != nil,
+      enqueuedAt: enqueuedAt, timestamp: metadata.timestamp, claim: claim, earlierClaim: earlierClaim,
+      isReturning: metadata.firstSeen != nil,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims, isOver: isOver)
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }

@@ -69,7 +69,7 @@ package final class ActivityRegistry {
   ///   - mayWait: for its start, if the activity is not known.
   ///   - edit: makes the job to send, from its revision and the newest content state before it (empty: none).
   package func revise(
-    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, order: ActivityOrder = .arrival, job: UInt64,
+    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, order: JobOrder = .arrival, job: UInt64,
     mayWait: Bool = false, edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8],
     then: @escaping Then<Revised>
   ) {
@@ -122,7 +122,7 @@ package final class ActivityRegistry {
   ///   - edit: as in `revise`; and the job to keep for late tokens, which names no device.
   package func leave(
     _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], devices: [UInt32] = [],
-    order: ActivityOrder = .arrival, job: UInt64, mayWait: Bool = false,
+    order: JobOrder = .arrival, job: UInt64, mayWait: Bool = false,
     edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]),
     then: @escaping Then<Revised>
   ) {

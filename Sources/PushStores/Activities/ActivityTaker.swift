@@ -66,7 +66,7 @@ package final class ActivityTaker {
     }
     if way.isDecided, payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
     let kind = job.targetKind
-    let order = ActivityOrder(sequence: job.sequence, timestamp: timestamp)
+    let order = JobOrder(sequence: job.sequence, timestamp: timestamp, now: activities.now)
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
     inTurn(Activity(id: id, scope: scope), then: answer) { [self] then in
@@ -99,7 +99,7 @@ package final class ActivityTaker {
   }
 
   private func take(
-    _ payload: ActivityPayload, _ kind: PushJob.TargetKind, _ order: ActivityOrder, _ word: UInt64, _ draft: Draft,
+    _ payload: ActivityPayload, _ kind: PushJob.TargetKind, _ order: JobOrder, _ word: UInt64, _ draft: Draft,
     _ id: ActivityID, _ scope: AppScope, _ leaving: (ordinals: [UInt32], devices: [UInt32]),
     _ way: ActivityState.UpdateWay, _ mayWait: Bool, _ field: String, _ then: @escaping (Taken) -> Void
   ) {

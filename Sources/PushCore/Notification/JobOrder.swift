@@ -1,0 +1,58 @@
+/// Where a job stands among the updates and ends of its activity, or among those with its collapse id, as exactly as its producer said it.
+/// The newest one decides what devices show, whichever comes first; where two are as new as each other, the one that comes last.
+///
+/// All jobs are on one scale, Unix microseconds, because the order would not be one otherwise: with a rule for each pair of kinds, three
+/// jobs could each be older than the next. A `sequence` is a point on it. An AMQP timestamp says only in which second the job was
+/// published: it is older than what is later than that second, and newer than what is before it. A job with neither is as new as its arrival.
+package struct JobOrder: Hashable, Sendable {
+  /// Unix microseconds.
+  package let earliest: Int64
+  package let latest: Int64
+
+  /// Far beyond any calendar.
+  private static let timestampMaximum: Int64 = 1 << 40
+
+  /// As new as its arrival.
+  package static let arrival = JobOrder(earliest: 0, latest: .max)
+
+  private init(earliest: Int64, latest: Int64) {
+    self.earliest = earliest
+    self.latest = latest
+  }
+
+  /// A producer whose clock is further ahead would make all that others say later older than what it said, until that time comes.
+  private static let aheadMaximum: Int64 = 5_000_000
+  /// A number further ahead counts something else than time.
+  private static let yearMicroseconds: Int64 = 366 * 86_400_000_000
+
+  /// - Parameters:
+  ///   - sequence: of the job.
+  ///   - timestamp: of its message, Unix seconds.
+  ///   - now: Unix milliseconds. A time that is yet to come says nothing: such a job is as new as its arrival.
+  package init(sequence: Int64?, timestamp: Int64?, now: Int64) {
+    let ahead = JobOrder.aheadMaximum...JobOrder.yearMicroseconds
+    if let sequence, ahead ~= sequence &- now &* 1_000 {
+      self = .arrival
+    } else if let sequence {
+      self.init(earliest: sequence, latest: sequence)
+    } else if let timestamp, timestamp > 0 {
+      let start = min(timestamp, JobOrder.timestampMaximum) * 1_000_000
+      guard start &- now &* 1_000 < JobOrder.aheadMaximum else {
+        self = .arrival
+        return
+      }
+      self.init(earliest: start, latest: start + 999_999)
+    } else {
+      self = .arrival
+    }
+  }
+
+  /// It has a number of its own: others have come too late only if theirs is smaller.
+  package var isNumbered: Bool { earliest == latest }
+
+  /// Whether it is surely older than the job that has this place.
+  package func isOlder(than place: Int64) -> Bool { latest < place }
+
+  /// Its place once it is the newest job, after the one that was.
+  package func place(after newest: Int64) -> Int64 { max(earliest, newest) }
+}
