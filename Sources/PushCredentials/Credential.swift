@@ -61,9 +61,8 @@ package struct Credential: Sendable {
   package func serves(topic: String) -> Bool { topics?.contains(topic) ?? true }
 
   /// Whether it lists the topic, or an app that the topic belongs to.
-  func lists(topic: String) -> Bool {
-    topics?.contains(topic) ?? false
-      || configuration.apps.contains { topic == $0 || topic.hasPrefix($0) && topic.dropFirst($0.count).first == "." }
+  func lists(topic: String, _ owners: TopicOwners) -> Bool {
+    topics?.contains(topic) ?? false || owners.owner(of: topic).map(configuration.apps.contains) ?? false
   }
 
   /// Whether it may send a push type to one of its apps, under the type's topic.

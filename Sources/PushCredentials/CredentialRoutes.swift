@@ -24,11 +24,13 @@ struct CredentialRoutes: Sendable {
   private let answers: [Int16]
   /// Some credential may not send every topic, so a job with a topic of its own needs a separate check.
   private let hasTopics: Bool
+  private let owners: TopicOwners
 
   /// `all`: by index; nil if there is no credential at an index.
   init(to all: [Credential?]) {
     self.all = all
     hasTopics = all.contains { $0?.topics != nil }
+    owners = TopicOwners(all.lazy.flatMap { $0?.configuration.apps ?? [] })
     apps = CredentialRoutes.apps(of: all)
     entries = CredentialRoutes.hashed(apps)
     answers = CredentialRoutes.answers(for: apps, from: all)
@@ -37,25 +39,26 @@ struct CredentialRoutes: Sendable {
   /// The index of the job's credential.
   func place(for job: borrowing PushJob) throws(RoutingError) -> Int {
     if !job.credential.isEmpty { return try named(job) }
-    if hasTopics && hasOwnTopic(job) || !job.hasTopicOfItsApp { return try sole(job) }
+    if hasOwnTopic(job), hasTopics || !owners.isOwn(job) { return try sole(job) }
     let bytes = job.bytes.span
     guard let app = find(bytes.extracting(job.app.range)),
       case let answer = answers[
         (app * CredentialRoutes.environments + Int(job.environment.rawValue)) * CredentialRoutes.types
           + Int(job.pushType.rawValue)],
       answer >= 0
-    else { throw RoutingRefusal(among: all).unnamed(job) }
+    else { throw RoutingRefusal(among: all, owners).unnamed(job) }
     return Int(answer)
   }
 
   /// Whether the job's topic differs from the one of app and push type; a type without a name has none.
   private func hasOwnTopic(_ job: borrowing PushJob) -> Bool {
     if job.pushType == .other { return true }
-    let suffix = job.pushType.rules.topicSuffix.utf8.count
-    if job.topic.count != job.app.count + UInt32(suffix) { return true }
+    let suffix = job.pushType.rules.topicSuffix.utf8
+    if job.topic.count != job.app.count + UInt32(suffix.count) { return true }
     let bytes = job.bytes.span
-    return !ByteHash.areSame(
-      bytes.extracting(job.topic.range).extracting(first: Int(job.app.count)), bytes.extracting(job.app.range))
+    let topic = bytes.extracting(job.topic.range)
+    return !ByteHash.areSame(topic.extracting(first: Int(job.app.count)), bytes.extracting(job.app.range))
+      || !ByteHash.areSame(topic.extracting(last: suffix.count), suffix.span)
   }
 
   private func find(_ app: Span<UInt8>) -> Int? {
@@ -75,16 +78,16 @@ struct CredentialRoutes: Sendable {
     let name = bytes.extracting(job.credential.range).text
     guard let place = all.firstIndex(where: { $0?.name == name }), let credential = all[place],
       CredentialRoutes.lists(credential, bytes.extracting(job.app.range).text, job.environment),
-      credential.serves(job.pushType), CredentialRoutes.allows(credential, job)
-    else { throw RoutingRefusal(among: all).named(job) }
+      credential.serves(job.pushType), allows(credential, job)
+    else { throw RoutingRefusal(among: all, owners).named(job) }
     return place
   }
 
   /// Whether a credential may send to the job's topic for the job's app. A broadcast goes to its app: it has no topic of another one.
-  static func allows(_ credential: Credential, _ job: borrowing PushJob) -> Bool {
+  private func allows(_ credential: Credential, _ job: borrowing PushJob) -> Bool {
     let topic = job.bytes.span.extracting(job.topic.range).text
     guard credential.serves(topic: topic) else { return false }
-    return job.hasTopicOfItsApp || job.targetKind != .channel && credential.lists(topic: topic)
+    return owners.isOwn(job) || job.targetKind != .channel && credential.lists(topic: topic, owners)
   }
 
   /// The one credential that serves a job with a topic of its own.
@@ -94,11 +97,11 @@ struct CredentialRoutes: Sendable {
     var fitting: [Int] = []
     for place in all.indices {
       guard let credential = all[place], CredentialRoutes.lists(credential, app, job.environment),
-        credential.serves(job.pushType), CredentialRoutes.allows(credential, job)
+        credential.serves(job.pushType), allows(credential, job)
       else { continue }
       fitting.append(place)
     }
-    guard fitting.count == 1 else { throw RoutingRefusal(among: all).unnamed(job) }
+    guard fitting.count == 1 else { throw RoutingRefusal(among: all, owners).unnamed(job) }
     return fitting[0]
   }
 

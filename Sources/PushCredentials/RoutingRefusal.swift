@@ -4,9 +4,11 @@ import PushSettings
 /// Explains to the producer why no credential serves a job. Not on the way of jobs that are served.
 struct RoutingRefusal {
   private let all: [Credential]
+  private let owners: TopicOwners
 
-  init(among all: [Credential?]) {
+  init(among all: [Credential?], _ owners: TopicOwners) {
     self.all = all.compactMap { $0 }
+    self.owners = owners
   }
 
   /// Why the credential that the job names does not serve it.
@@ -64,8 +66,8 @@ struct RoutingRefusal {
     }
     let topic = bytes.extracting(job.topic.range).text
     var fitting = able.filter { $0.serves(topic: topic) }
-    if !job.hasTopicOfItsApp, !fitting.isEmpty {
-      fitting = job.targetKind == .channel ? [] : fitting.filter { $0.lists(topic: topic) }
+    if !owners.isOwn(job), !fitting.isEmpty {
+      fitting = job.targetKind == .channel ? [] : fitting.filter { $0.lists(topic: topic, owners) }
       if fitting.isEmpty { return foreign(topic, name) }
     }
     let names = (fitting.isEmpty ? able : fitting).map { "\"\($0.name)\"" }.joined(separator: ", ")
@@ -80,7 +82,13 @@ struct RoutingRefusal {
   }
 
   private func foreign(_ topic: String, _ app: String) -> RoutingError {
-    RoutingError(
+    if let owner = owners.owner(of: topic), topic.hasPrefix(app + ".") {
+      return RoutingError(
+        field: "topic",
+        detail:
+          "\"\(topic)\" belongs to app \"\(owner)\", not to \"\(app)\": no credential lists both in its apps or topics")
+    }
+    return RoutingError(
       field: "topic",
       detail: """
         "\(topic)" does not belong to app "\(app)": it must be the app, or begin with "\(app).", or, but for a broadcast, stand in \

@@ -61,11 +61,13 @@ import Testing
     (#""topic":"com.example.other.com.example.app""#, "/topic"), (#""topic":"com.example""#, "/topic"),
     (#""credential":"others""#, "/credential"), (#""topic":"com.example.\u006fther""#, "/topic"),
     (#""topic":"com.example.app""#, ""), (#""topic":"com.example.app.voip""#, ""), (#""credential":"own""#, ""),
-    (#""credential":"unknown""#, ""),
+    (#""credential":"unknown""#, ""), (#""topic":"com.example.app.beta""#, "/topic"),
+    (#""topic":"com.example.app.beta.voip""#, "/topic"), (#""topic":"com.example.app.betas""#, ""),
   ])
   func aKeySendsOnlyForItsApp(_ member: String, _ pointer: String) {
     var own = sender()
-    own.appsOfCredentials = ["own": ["com.example.app"], "others": ["com.example.other"]]
+    own.appsOfCredentials = ["own": ["com.example.app"], "others": ["com.example.other", "com.example.app.beta"]]
+    own.owners = TopicOwners(own.appsOfCredentials.values.joined())
     var any = sender(nil, query: "com.example.app")
     any.appsOfCredentials = own.appsOfCredentials
     // A key of no app may send for each, so the worker decides.

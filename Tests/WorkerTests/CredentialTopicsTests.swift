@@ -137,6 +137,18 @@ import Testing
       #expect(route(apart, app, .alert, topic: topic) == "own")
       #expect(route(apart, app, .other, topic: topic, credential: "own") == "own")
     }
+    // Another app may begin with this one's id.
+    let beta = "\(app).beta"
+    let staged = try Credentials([key("own", "OWN0000001", apps: [app]), key("beta", "OTHERS0001", apps: [beta])])
+    for topic in [beta, "\(beta).voip"] {
+      let refusal =
+        "topic: \"\(topic)\" belongs to app \"\(beta)\", not to \"\(app)\": no credential lists both in its apps or topics"
+      #expect(route(staged, app, .alert, topic: topic) == refusal)
+      #expect(route(staged, app, .voip, topic: topic, credential: "own") == refusal)
+      #expect(route(staged, beta, .alert, topic: topic) == "beta")
+    }
+    #expect(route(staged, app, .alert, topic: "\(app).betas") == "own")
+    #expect(route(staged, app, .voip, topic: "\(app).bank") == "own", "as long as the type's own")
     let together = try Credentials([
       key("both", apps: [app, other]), key("pass", apps: ["pass.a"], topics: ["pass.b"]),
     ])

@@ -18,12 +18,17 @@ package struct JobIntake: ~Copyable {
     package var environment: String?
     /// The apps of each credential that the gateway's configuration has, by the credential's name.
     package var appsOfCredentials: [String: [String]]
+    package var owners: TopicOwners
 
-    package init(key: APIKey, app: String?, environment: String?, appsOfCredentials: [String: [String]] = [:]) {
+    package init(
+      key: APIKey, app: String?, environment: String?, appsOfCredentials: [String: [String]] = [:],
+      owners: TopicOwners = TopicOwners()
+    ) {
       self.key = key
       self.app = app
       self.environment = environment
       self.appsOfCredentials = appsOfCredentials
+      self.owners = owners
     }
   }
 
@@ -95,10 +100,11 @@ package struct JobIntake: ~Copyable {
   private func checkAuthority(_ sender: Sender) throws(Problem) {
     guard let app = sender.key.app else { return }
     let bytes = job.bytes.span
-    if !job.hasTopicOfItsApp {
+    if !sender.owners.isOwn(job) {
+      let rule = job.hasTopicOfItsApp ? ", and be no topic of another app" : ""
       let fault = Problem.Fault(
         pointer: "/topic",
-        rule: "must be \(app), or begin with it and a dot, not \(JobError.describe(bytes, job.topic))")
+        rule: "must be \(app), or begin with it and a dot\(rule), not \(JobError.describe(bytes, job.topic))")
       throw Problem(.forbidden, "the key is for the app \(app): topic \(fault.rule)", faults: [fault])
     }
     guard !job.credential.isEmpty else { return }

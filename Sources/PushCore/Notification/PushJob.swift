@@ -82,7 +82,7 @@ package struct PushJob: Sendable, ~Copyable {
     !page.isEmpty && page.late.isEmpty && !activity.isEmpty && (event == .start || pushType == .alert)
   }
 
-  /// The topic is the app, or the app with a suffix, such as `com.example.app.voip`.
+  /// The topic is the app, or the app with a suffix, such as `com.example.app.voip`. It may be another app's: see `TopicOwners`.
   package var hasTopicOfItsApp: Bool {
     if topic.isEmpty || topic == app { return true }
     guard topic.count >= app.count else { return false }

@@ -22,8 +22,10 @@ struct GatewayCall: Sendable {
   private func query(_ name: String) -> String? { request.parameter(name) }
 
   var sender: JobIntake.Sender {
-    JobIntake.Sender(
-      key: key, app: query("app"), environment: query("environment"), appsOfCredentials: services.appsOfCredentials)
+    let known = services.appsOfCredentials
+    return JobIntake.Sender(
+      key: key, app: query("app"), environment: query("environment"), appsOfCredentials: known.apps,
+      owners: known.owners)
   }
 
   /// The app and environment of the request, from its key and its query.

@@ -23,15 +23,16 @@ final class GatewayServices: Sendable {
   private let intake: Mutex<JobIntake>
   /// For large bodies: small ones do not wait for it.
   private let largeIntake: Mutex<JobIntake>
-  private let credentials = Mutex<[String: [String]]>([:])
+  private let credentials = Mutex<(apps: [String: [String]], owners: TopicOwners)>(([:], TopicOwners()))
 
-  /// The apps of each credential, by its name.
-  var appsOfCredentials: [String: [String]] { credentials.withLock { $0 } }
+  /// The apps of each credential, by its name, and which topics are theirs.
+  var appsOfCredentials: (apps: [String: [String]], owners: TopicOwners) { credentials.withLock { $0 } }
 
   /// Takes what requests are checked with from a configuration that was read, or read again.
   func use(_ configuration: Configuration) {
     credentials.withLock {
-      $0 = Dictionary(configuration.credentials.map { ($0.name, $0.apps) }) { first, _ in first }
+      $0.apps = Dictionary(configuration.credentials.map { ($0.name, $0.apps) }) { first, _ in first }
+      $0.owners = TopicOwners(configuration.credentials.lazy.flatMap(\.apps))
     }
   }
 

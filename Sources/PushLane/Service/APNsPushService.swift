@@ -158,12 +158,14 @@ package final class APNsPushService: PushService {
       switch broadcasts.decide(job, target: target, ticket: ticket, now: now) {
       case .send(let decided): expiration = decided
       case .hold: return .held
+      case .wait: return .noRoom
       case .refuse(let error): return .refused(error)
       }
     }
     let topic = job.topic.isEmpty ? job.app : job.topic
     // What APNs answers to another app's jobs must not pause the topic for its own.
-    let foreign = job.hasTopicOfItsApp ? 0 : ByteHash.hash(bytes.extracting(job.app.range))
+    let foreign =
+      topic.count == job.app.count && job.hasTopicOfItsApp ? 0 : ByteHash.hash(bytes.extracting(job.app.range))
     let key = PauseKey(
       topicHash: ByteHash.hash(bytes.extracting(topic.range)) ^ foreign, jobClass: jobClass,
       isBroadcast: job.targetKind == .channel)
