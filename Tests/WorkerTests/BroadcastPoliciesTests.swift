@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 import PushCredentials
 import PushIO
@@ -72,6 +73,26 @@ import Testing
     }
     #expect(error.field == "expiration" && error.detail.contains("storage policy is none, not \(wanted)"))
     #expect(bench.server.requests.isEmpty)
+  }
+
+  /// Held broadcasts keep deliveries that other jobs need.
+  @Test(.timeLimit(.minutes(2))) func fewAreHeld_andASilentCacheIsNotWaitedForAgain() throws {
+    let bench = try APNsTestBench(policies: ChannelPolicyCache())
+    func job(_ number: UInt8) -> PushJob {
+      let id = Data(repeating: number, count: 16).base64EncodedString()
+      var job = APNsTestFiles.job(app: "com.example.app", token: id, type: .liveactivity)
+      job.targetKind = .channel
+      return job
+    }
+    for number in 0..<UInt8(64) { #expect(bench.trySend(job(number)).0 == .held) }
+    #expect(bench.trySend(job(64)).0 == .noRoom)
+    #expect(bench.turn { bench.released.count == 64 })
+    var last: SendDecision?
+    _ = bench.turn {
+      last = bench.trySend(job(65)).0
+      return last != .noRoom
+    }
+    #expect(last == .sent)
   }
 
   @Test(.timeLimit(.minutes(2))) func moreThanEightHoursNeedNoPolicy() throws {

@@ -12,6 +12,8 @@ struct BroadcastPolicies {
     case send(expiration: Int64)
     /// Its ticket is kept until `nextReleased` returns it.
     case hold
+    /// Too many are held: it waits in its pool's queue, so that others' jobs find room.
+    case wait
     case refuse(RoutingError)
   }
 
@@ -37,11 +39,13 @@ struct BroadcastPolicies {
   private var held: [Held] = []
   /// Broadcasts whose channel is now known, or was waited for long enough.
   private var released: [Ticket] = []
+  /// The cache answered nothing in time: until then APNs judges at once.
+  private var silentUntil = Instant(nanoseconds: .min)
 
   /// Maximum of channels in a lane's table; when it is full it is cleared.
   static let channelsMaximum = 4096
-  /// Maximum of broadcasts that wait for a policy; beyond it, APNs judges.
-  static let heldMaximum = 1024
+  /// Maximum of broadcasts that wait for a policy. A fraction of a lane's prefetch: they keep their deliveries.
+  static let heldMaximum = 64
   static let holdMilliseconds: Int64 = 2_000
   /// Minimum time between two reports of a channel's use.
   static let useMilliseconds: Int64 = 60_000
@@ -70,9 +74,11 @@ struct BroadcastPolicies {
       if let channel = channels[hash], channel.until > now.monotonic {
         storage = channel.storage
       } else if !look(cache, hash, key, now) {
-        cache.ask(key) { BroadcastPolicies.name(job, target) }
         // 0 is valid for every channel.
-        if job.expiration != 0, held.count < BroadcastPolicies.heldMaximum {
+        let waits = job.expiration != 0 && silentUntil <= now.monotonic
+        if waits, held.count >= BroadcastPolicies.heldMaximum { return .wait }
+        cache.ask(key) { BroadcastPolicies.name(job, target) }
+        if waits {
           let deadline = now.monotonic.adding(milliseconds: BroadcastPolicies.holdMilliseconds)
           held.append(Held(ticket: ticket, key: key, hash: hash, deadline: deadline))
           return .hold
@@ -107,7 +113,8 @@ struct BroadcastPolicies {
           held.append(waiting)
           continue
         }
-        channels[waiting.hash]?.until = now.monotonic.adding(milliseconds: BroadcastPolicies.unknownMilliseconds)
+        silentUntil = now.monotonic.adding(milliseconds: BroadcastPolicies.unknownMilliseconds)
+        channels[waiting.hash]?.until = silentUntil
       }
       released.append(waiting.ticket)
     }
