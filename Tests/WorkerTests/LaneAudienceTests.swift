@@ -25,6 +25,30 @@ import Testing
 
   private func part(_ text: String, _ bench: LaneBench) -> Bool { bench.world.outcomes.contains { $0.contains(text) } }
 
+  /// Pages that wait for it would keep the deliveries that other jobs need.
+  @Test func aSilentRegistryIsAskedAboutOnePage() {
+    let bench = LaneBench()
+    for number in 0..<20 { bench.world.bodies[number] = page("1") }
+    bench.world.namesNobody = true
+    bench.consume(0..<20)
+    bench.turn()
+    #expect(bench.world.pagesAsked.count == 8 && bench.jobsInFlight == 20)
+    // All eight time out.
+    bench.world.namesNobody = false
+    bench.turn(1)
+    bench.world.namesNobody = true
+    bench.turn()
+    #expect(bench.world.pagesAsked.count == 1 && bench.world.retries.count == 19 && bench.jobsInFlight == 1)
+    bench.world.tokens = [1: token(1)]
+    bench.world.namesNobody = false
+    bench.turn()
+    bench.world.namesNobody = true
+    for number in 20..<30 { bench.world.bodies[number] = page("1") }
+    bench.consume(20..<30)
+    bench.turn()
+    #expect(bench.world.requests.count == 1 && bench.world.pagesAsked.count == 8)
+  }
+
   // MARK: audiences
 
   @Test func anAudienceIsCopiedBeforeItIsAcknowledged() {

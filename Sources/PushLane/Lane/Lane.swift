@@ -37,6 +37,8 @@ package struct Lane<
   var unnamedPages: [RingBuffer<Ticket>]
   /// Pages whose devices are being looked up or wait to start, by `StartQueue`.
   var openPages: [Int]
+  /// The last page's devices could not be looked up.
+  var isDirectorySilent = false
   /// The audiences' jobs whose pages are in flight.
   var audiences = AudienceTable()
   /// Sends of takeovers that met a young claim and ask again later, the first answered first.
@@ -396,7 +398,7 @@ package struct Lane<
     let job = job(of: ticket)
     let isOver = isOver(job, now)
     if takeBack(ticket, of: job, inPool: pool, now) { return true }
-    if isAdmittedLongAgo(ticket, now) {
+    if isAdmittedLongAgo(ticket, of: job, now) {
       let room =
         isOver ? settings.admissionsMaximum : min(push.room(for: sends[ticket].pool), queues[pool].share.room)
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }

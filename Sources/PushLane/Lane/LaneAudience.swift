@@ -28,6 +28,7 @@ extension Lane {
     while let (job, resolution) = directory.nextAnswer(now: now) {
       guard jobs.isLive(job) else { continue }
       let queue = StartQueue(jobs[job]).rawValue
+      isDirectorySilent = resolution == nil
       guard let resolution else {
         openPages[queue] -= 1
         waitForDirectory(job, now)
@@ -56,6 +57,11 @@ extension Lane {
     for queue in unnamedPages.indices {
       while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
         if putOffIfStuck(job, now) { continue }
+        // One page asks whether it answers again. The others would keep deliveries that other jobs need.
+        if isDirectorySilent, openPages.contains(where: { $0 > 0 }) {
+          waitForDirectory(job, now)
+          continue
+        }
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].isolation == .fail
         directory.find(
