@@ -96,7 +96,7 @@ import Testing
     expected.times.user = 5_000
     expected.token = .init(bytes: [9, 8], at: 4_999)
     expected.tags = [.init(name: "n", value: .number(7), at: 5_000)]
-    expected.times.increments = 5_001
+    expected.times.increments = 5_000
     #expect(try DeviceRecord.decoded(bytes + increments, DeviceWords()).record == expected)
   }
 

@@ -11,8 +11,9 @@ package enum DeviceLimits {
   package static let timeZoneBytesMaximum = 64
   /// Tokens that got a 410 and are remembered; the newest are kept.
   package static let goneTokensMaximum = 4
-  /// Increments of a device's tags that are remembered; those with the latest times are kept.
-  package static let incrementsMaximum = 32
+  /// Increments of a device's tags that are remembered; those with the latest times are kept. Workers may store what they have
+  /// prefetched for one device in any order.
+  package static let incrementsMaximum = 256
   /// Removed tags, and removed push-to-start tokens, that are remembered; those with the latest times are kept.
   package static let removalsMaximum = 100
   /// How long before a device's newest registration its removals and increments are remembered.

@@ -100,7 +100,7 @@ private struct DeviceRecordReader {
     if fields & DeviceRecord.Field.moreIncrements != 0 { for _ in 0..<(try count()) { _ = try fixed(4) } }
     guard fields & DeviceRecord.Field.increments != 0 else { return }
     _ = try fixed(4)
-    record.times.increments = at &+ 1
+    record.times.increments = at
   }
 
   private mutating func timeTable() throws(DeviceRecordError) -> TimeTable {

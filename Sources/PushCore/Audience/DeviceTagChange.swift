@@ -85,7 +85,8 @@ extension DeviceRecord {
   private mutating func incrementTag(
     _ name: String, _ addend: Double, _ fingerprint: UInt32, _ time: RegistrationTime
   ) -> JobError? {
-    guard !time.isOlder(than: times.increments), !time.isOlder(than: times.tagsRemoval),
+    // One of the last forgotten one's time may be that one, delivered again.
+    guard time.isNewer(than: times.increments), !time.isOlder(than: times.tagsRemoval),
       !time.isOlder(than: removal(ofTag: name))
     else { return nil }
     let index = index(ofTag: name)
