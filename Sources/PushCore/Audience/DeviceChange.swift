@@ -16,7 +16,8 @@ package enum DeviceChange {
   ///   - now: Unix milliseconds.
   ///   - record: its device; nil: a new one.
   ///   - holders: other devices with one of the registration's tokens.
-  ///   - fingerprint: random; of the record, if it is a new one.
+  ///   - fingerprint: random; of the record, if it is a new one, or another person's from now on: pages that were made for the one before
+  ///     must not reach this one.
   package static func registering(
     _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?,
     holders: [DeviceRecord] = [], fingerprint: UInt32
@@ -26,6 +27,7 @@ package enum DeviceChange {
     if record == nil { next.fingerprint = fingerprint }
     if !time.isOlder(than: next.at) { next.at = at }
     time.change(&next.user, &next.times.user, registration.user) { ByteText($0) < ByteText($1) }
+    if let before = record?.user, next.user.map({ !$0.hasBytes(of: before) }) ?? true { next.fingerprint = fingerprint }
     time.change(&next.locale, &next.times.locale, registration.locale) { ByteText($0) < ByteText($1) }
     time.change(&next.osVersion, &next.times.osVersion, registration.osVersion, isLess: <)
     time.change(&next.timeZone, &next.times.timeZone, registration.timeZone) { ByteText($0) < ByteText($1) }
