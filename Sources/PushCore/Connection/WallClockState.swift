@@ -30,13 +30,17 @@ package struct WallClockState: Sendable {
     }
   }
 
-  /// What to add to this machine's clock, milliseconds: Redis decides, unless APNs agrees with this machine and not with Redis.
+  /// What to add to this machine's clock, milliseconds: Redis decides, unless APNs agrees with this machine and not with Redis. APNs decides
+  /// while Redis has not told its time.
   /// - Parameter machine: with the machine's own clock.
   package func correction(_ machine: Now) -> Int64 {
-    guard let redis else { return 0 }
     let own = machine.unixMilliseconds - machine.monotonicMilliseconds
-    guard (redis - own).magnitude > UInt64(WallClockState.toleranceMilliseconds) else { return 0 }
     let tolerance = UInt64(WallClockState.apnsToleranceMilliseconds)
+    guard let redis else {
+      guard let apns, (apns - own).magnitude > tolerance else { return 0 }
+      return apns - own
+    }
+    guard (redis - own).magnitude > UInt64(WallClockState.toleranceMilliseconds) else { return 0 }
     if let apns, (apns - own).magnitude <= tolerance, (apns - redis).magnitude > tolerance { return 0 }
     return redis - own
   }
