@@ -120,20 +120,20 @@ struct KeysCommand: ParsableCommand {
     func run() throws {
       let configuration = try common.load()
       do {
-        guard let revocation = try APIKeys(configuration).revoke(key) else {
-          throw Exit.failure("there is no such key")
-        }
+        let revocation = try APIKeys(configuration).revoke(key)
+        let done = revocation.wasKnown ? "revoked" : "there is no such key (any more)"
+        let taken = "taken by \(KeysTable.count(revocation.taken))"
         guard revocation.missing.isEmpty else {
           let gateways = revocation.missing.map { "\n\($0)" }.joined()
           throw Exit.failure(
             """
-            revoked, and taken by \(KeysTable.count(revocation.taken)), but these have not read it, and may still take the \
-            key; end them, or mend their Redis:\(gateways)
+            \(done), and \(taken), but these have not read it, and may still take the key; end them, or mend their Redis, \
+            and ask again:\(gateways)
             """)
         }
-        print(
-          revocation.taken == 0
-            ? "revoked; no gateway is running" : "revoked; taken by \(KeysTable.count(revocation.taken))")
+        let text = "\(done); \(revocation.taken == 0 ? "no gateway is running" : taken)"
+        guard revocation.wasKnown else { throw Exit.failure(text) }
+        print(text)
       } catch let exit as ExitCode {
         throw exit
       } catch {

@@ -18,6 +18,8 @@ package struct APIKeys {
 
   /// What became of a revocation.
   package struct Revocation: Sendable {
+    /// false: there was no such key, or no more.
+    package let wasKnown: Bool
     /// Running gateways that no longer take the key.
     package let taken: Int
     /// Gateways that may still take it, each with what is known of it.
@@ -72,9 +74,9 @@ package struct APIKeys {
     )
   }
 
-  /// Deletes a key, and waits until all running gateways have read that, some seconds at most. nil: there is no such key.
+  /// Deletes a key, and waits until all running gateways have read that, some seconds at most; also where it was deleted before.
   /// - Parameter name: the key's id, or the whole key.
-  package func revoke(_ name: String) throws -> Revocation? {
+  package func revoke(_ name: String) throws -> Revocation {
     let id = APIKeyText(name)?.id ?? name
     guard let file else {
       let session = try connect()
@@ -84,24 +86,27 @@ package struct APIKeys {
         RedisSession.Command(["INCR", redisKeys.revision], key: redisKeys.revision),
       ])
       for case .error(let error) in replies { throw Failure(description: "Redis refuses: \(error)") }
-      guard replies[0] == .integer(1), case .integer(let revision) = replies[1] else { return nil }
-      return try confirm(session, .redis, revision: revision)
+      guard case .integer(let count) = replies[0], case .integer(let revision) = replies[1] else {
+        throw Failure(description: "redis: \(redisKeys.keys) or \(redisKeys.revision) is another value")
+      }
+      return try confirm(session, .redis, revision: revision, wasKnown: count == 1)
     }
-    let isChanged = try file.change { lines in
+    let wasKnown = try file.change { lines in
       lines.contains { $0.key?.id == id } ? lines.filter { $0.key?.id != id } : nil
     }
-    guard isChanged else { return nil }
     do {
       let session = try connect()
       defer { session.close() }
-      return try confirm(session, .file, revision: file.revision ?? 0)
+      return try confirm(session, .file, revision: file.revision ?? 0, wasKnown: wasKnown)
     } catch {
-      return Revocation(taken: 0, missing: ["all gateways: Redis, which would know them, does not answer (\(error))"])
+      return Revocation(
+        wasKnown: wasKnown, taken: 0,
+        missing: ["all gateways: Redis, which would know them, does not answer (\(error))"])
     }
   }
 
   private func confirm(
-    _ session: RedisSession, _ store: GatewayHeartbeat.Store, revision: Int64
+    _ session: RedisSession, _ store: GatewayHeartbeat.Store, revision: Int64, wasKnown: Bool
   ) throws -> Revocation {
     let clock = ContinuousClock()
     let end = clock.now + .milliseconds(APIKeys.confirmMilliseconds)
@@ -112,7 +117,8 @@ package struct APIKeys {
       let missing = found.all.filter { $0.store != store || $0.revision < revision }
       if missing.isEmpty || clock.now >= end {
         return Revocation(
-          taken: found.all.count - missing.count, missing: missing.map { describe($0, store, now: found.now) })
+          wasKnown: wasKnown, taken: found.all.count - missing.count,
+          missing: missing.map { describe($0, store, now: found.now) })
       }
       usleep(APIKeys.askMilliseconds * 1_000)
     }
@@ -134,11 +140,30 @@ package struct APIKeys {
     return stored
   }
 
-  private func hash(_ name: String) throws -> [String: [UInt8]] { try ask(["HGETALL", name]).hash ?? [:] }
+  /// In parts: no reply may outgrow the client's limits.
+  private func hash(_ name: String) throws -> [String: [UInt8]] {
+    let session = try connect()
+    defer { session.close() }
+    var all: [String: [UInt8]] = [:]
+    var cursor = "0"
+    repeat {
+      let reply = try ask(["HSCAN", name, cursor, "COUNT", "500"], session)
+      guard case .array(let parts) = reply, parts.count == 2, let next = parts[0].text, let part = parts[1].hash else {
+        throw Failure(description: "redis: unexpected reply to HSCAN of \(name)")
+      }
+      all.merge(part) { _, newer in newer }
+      cursor = next
+    } while cursor != "0"
+    return all
+  }
 
   private func ask(_ command: [String]) throws -> RedisReply {
     let session = try connect()
     defer { session.close() }
+    return try ask(command, session)
+  }
+
+  private func ask(_ command: [String], _ session: RedisSession) throws -> RedisReply {
     let reply = try session.run([RedisSession.Command(command, key: command[1])])[0]
     if case .error(let error) = reply { throw Failure(description: "Redis refuses: \(error)") }
     return reply

@@ -5,7 +5,7 @@ import PushStores
 /// What each running gateway tells in Redis with every read of the keys: that it is there, and which keys it has. `herald keys revoke` waits
 /// for it.
 struct GatewayHeartbeat: Sendable {
-  /// The gateway's host and process.
+  /// As in `KeyReader`.
   var name: String
   /// Unix milliseconds, of Redis' clock.
   var at: Int64

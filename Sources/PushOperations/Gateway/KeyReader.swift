@@ -10,7 +10,7 @@ final class KeyReader {
   private let names: GatewayRedisKeys
   private let file: APIKeyFile?
   private let ring: KeyRing
-  /// For other processes: the host and the process.
+  /// For other processes: the host, the process, and a random number: containers may share both.
   private let name: String
   private let notice: (String) -> Void
   /// Redis has not answered yet.
@@ -45,7 +45,7 @@ final class KeyReader {
     self.ring = ring
     self.notice = notice
     let process = ProcessInfo.processInfo
-    name = "\(process.hostName)/\(process.processIdentifier)"
+    name = "\(process.hostName)/\(process.processIdentifier)/\(String(UInt32.random(in: .min ... .max), radix: 36))"
     nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
   }
 
@@ -86,15 +86,14 @@ final class KeyReader {
     redis.call(["GET", names.revision], key: names.revision) { result in
       if case .success(let reply) = result { revision = reply.text.flatMap { Int64($0) } ?? 0 }
     }
-    redis.call(["HGETALL", names.keys], key: names.keys) { [self] result in
+    var hash: [String: [UInt8]] = [:]
+    redis.scan(.hash, names.keys) { values in
+      hash.merge(RedisReply.array(values).hash ?? [:]) { _, newer in newer }
+    } then: { [self] result in
       isReading = false
       switch result {
       case .failure(let failure): finish(.failure(Unread(text: "redis: \(failure.text)")), .redis)
-      case .success(let reply):
-        guard let hash = reply.hash else {
-          return finish(.failure(Unread(text: "redis: \(names.keys) is not a hash of API keys")), .redis)
-        }
-        finish(.success((stored(hash), revision)), .redis)
+      case .success: finish(.success((stored(hash), revision)), .redis)
       }
     }
   }
