@@ -119,6 +119,9 @@ package struct ConfigurationOption: Sendable {
 
   /// A refused value for messages: without passwords, whatever the option is for, and shortened.
   func shown(_ input: ConfigurationInput) -> String {
+    if case .text(.file) = kind, case .scalar(let text, _) = input, ConfigurationTextRule.isSecret(text) {
+      return ConfigurationTextRule.secret
+    }
     let safe = input.hidden.description
     return safe.count <= 100 ? safe : safe.prefix(100) + "…"
   }

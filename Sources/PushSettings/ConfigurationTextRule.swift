@@ -58,7 +58,7 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
     case .proxyURL:
       return ServiceAddress(text, scheme: "http", defaultPort: 8080) != nil
     case .file:
-      return !text.isEmpty && !text.utf8.contains(0)
+      return !text.isEmpty && !text.utf8.contains(0) && !Self.isSecret(text)
     case .brokerPrefix:
       return (1...64).contains(text.utf8.count) && text.utf8.allSatisfy(Self.isNameByte)
     case .keyPrefix:
@@ -77,6 +77,16 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
       return (1...255).contains(text.utf8.count)
         && text.utf8.allSatisfy { Self.isNameByte($0) || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "%") }
     }
+  }
+
+  /// What a message says instead of a secret that stands where its file's path belongs.
+  static let secret = "what looks like a secret (a file of such a name needs ./ in front)"
+
+  /// Where a path belongs, its file's content: a key, or a long token.
+  static func isSecret(_ text: String) -> Bool {
+    if text.contains(where: \.isNewline) || text.contains("-----BEGIN") { return true }
+    return text.utf8.count >= 32
+      && text.utf8.allSatisfy { isNameByte($0) && $0 != UInt8(ascii: ".") || "+=".utf8.contains($0) }
   }
 
   static func isNameByte(_ byte: UInt8) -> Bool {

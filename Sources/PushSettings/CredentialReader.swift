@@ -163,7 +163,7 @@ struct CredentialReader {
   }
 
   private mutating func filePath(_ key: String) -> String? {
-    text(key, "a file's path, relative to the configuration file", where: ConfigurationTextRule.file.accepts)
+    text(key, ConfigurationTextRule.file.description, where: ConfigurationTextRule.file.accepts)
       .map { ConfigurationLoader.resolve($0, in: folder) }
   }
 
@@ -202,7 +202,11 @@ struct CredentialReader {
 
   /// Reports that a field breaks its rule.
   private mutating func refuse<Value>(_ entry: ConfigurationFile.Entry, _ rule: String) -> Value? {
-    problem(entry.path, "must be \(rule), not \(entry.input)")
+    if case .scalar(let text, _) = entry.input, ConfigurationTextRule.isSecret(text) {
+      problem(entry.path, "must be \(rule), not \(ConfigurationTextRule.secret)")
+    } else {
+      problem(entry.path, "must be \(rule), not \(entry.input)")
+    }
     return nil
   }
 

@@ -201,6 +201,15 @@ import Testing
       ["credentials[0].private_key_file: is missing: a file's path, relative to the configuration file"]
     ),
     (
+      #"{name: a, apps: [b], key_file: "-----BEGIN PRIVATE KEY-----\nMIGT", team_id: DEF123GHIJ, key_id: ABC123DEFG}"#,
+      [
+        """
+        credentials[0].key_file: must be a file's path, relative to the configuration file, not what looks like a secret (a file of \
+        such a name needs ./ in front)
+        """
+      ]
+    ),
+    (
       "{name: a, apps: [b], p12_file: c, passphrase_file: /does/not/exist}",
       ["credentials[0].passphrase_file: cannot read the file /does/not/exist"]
     ),
