@@ -62,6 +62,18 @@ import Testing
     #expect(!isEnded)
   }
 
+  @Test func theSameKeyUnderAnotherName_isRevokedToo() throws {
+    var revocations = Revocations()
+    let both = try load(["main", "other"])
+    _ = revocations.revoke("main", among: both)
+    #expect(revocations.sharing("main", among: both) == ["other"])
+    let renamed = replaced(&revocations, by: try load(["renamed", "other"]))
+    #expect(renamed.ended == [] && renamed.left == ["main", "renamed"])
+    // It was in use beside the revoked one, and nobody revoked it.
+    let again = replaced(&revocations, by: try load(["renamed", "other"]))
+    #expect(again.ended == [] && again.left == ["main", "renamed"])
+  }
+
   @Test func certificates_areKnownByTheirKey() throws {
     let authority = try CertificateFactory(commonName: "authority")
     func certificate() throws -> Credentials {

@@ -1,10 +1,12 @@
 package import PushCredentials
 
 /// The credentials that an operator revoked in this process. A reload does not end a revocation, even if the key's file was touched: only
-/// another key under the same name does, or an explicit command.
+/// another key under the same name does, or an explicit command. A revoked key under another name is revoked too.
 package struct Revocations: Sendable {
   /// By name: the digest of the revoked key.
   private var keys: [String: [UInt8]] = [:]
+  /// The names that were configured when one of them was revoked, or since.
+  private var configured: Set<String> = []
 
   package init() {}
 
@@ -16,7 +18,13 @@ package struct Revocations: Sendable {
       return false
     }
     keys[name] = credential.keyDigest
+    configured.formUnion(credentials.all.compactMap { $0?.name })
     return true
+  }
+
+  /// The other credentials with the key of this one, which are not revoked.
+  package func sharing(_ name: String, among credentials: Credentials) -> [String] {
+    credentials.all.compactMap { $0 }.filter { keys[$0.name] == nil && $0.keyDigest == keys[name] }.map(\.name).sorted()
   }
 
   /// false: it is not revoked.
@@ -29,6 +37,12 @@ package struct Revocations: Sendable {
       keys[credential.name].map { $0 != credential.keyDigest } ?? false
     }.map(\.name)
     for name in ended { keys[name] = nil }
+    if !keys.isEmpty {
+      let revoked = Set(keys.values)
+      for credential in credentials.all.compactMap({ $0 }) where configured.insert(credential.name).inserted {
+        if revoked.contains(credential.keyDigest) { keys[credential.name] = credential.keyDigest }
+      }
+    }
     return ended
   }
 

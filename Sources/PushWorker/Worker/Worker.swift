@@ -123,20 +123,25 @@ package final class Worker: Sendable {
   /// or `unrevoke`. Its jobs wait in the retry queues, its channel requests in the channel consumer. false: there is no credential with this
   /// name.
   package func revoke(credential name: String) -> Bool {
-    let isKnown = current.withLock { current in
-      guard current.revocations.revoke(name, among: current.credentials) else { return false }
+    let sharing: [String]? = current.withLock { current in
+      guard current.revocations.revoke(name, among: current.credentials) else { return nil }
       for control in controls { control.revoke(credential: name) }
       channelConsumer.revoke(credential: name)
-      return true
+      return current.revocations.sharing(name, among: current.credentials)
     }
-    if isKnown {
+    if let sharing {
       logger.warning(
         """
         credential revoked by command: its connections are closed, its jobs wait in the retry queues until its key changes or \
         `herald unrevoke \(name)`
         """, metadata: ["credential": "\(name)"])
+      for other in sharing {
+        logger.warning(
+          "a credential with the same key goes on: `herald revoke \(other)` ends it too",
+          metadata: ["credential": "\(other)"])
+      }
     }
-    return isKnown
+    return sharing != nil
   }
 
   /// Uses a revoked credential again. false: it is not revoked.
