@@ -6,9 +6,9 @@ struct ActivityModel: Equatable {
   /// A call with its arguments.
   enum Call {
     case start(ActivityID, payload: ActivityPayload, job: UInt64)
-    case revise(ActivityID, payload: ActivityPayload, order: ActivityOrder, job: UInt64, mayWait: Bool)
+    case revise(ActivityID, payload: ActivityPayload, order: JobOrder, job: UInt64, mayWait: Bool)
     case begin(ActivityID, number: UInt32)
-    case leave(ActivityID, ordinals: [UInt32], order: ActivityOrder, job: UInt64, mayWait: Bool)
+    case leave(ActivityID, ordinals: [UInt32], order: JobOrder, job: UInt64, mayWait: Bool)
     case register(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
     case resolve(ActivityID, ActivityState.Push, ordinals: [UInt32])
     case resolveStart(ActivityID, job: UInt64, ordinals: [UInt32])

@@ -53,11 +53,11 @@ struct ActivityRegistryTests {
   }
 
   /// As its producer said it: in a sequence, in a second, or not at all. Some jobs come seconds late.
-  private func order(_ random: inout SeededRandom, now: Int64) -> ActivityOrder {
+  private func order(_ random: inout SeededRandom, now: Int64) -> JobOrder {
     let at = now - Int64(random.next() % 4) * 900
     switch random.next() % 3 {
-    case 0: return ActivityOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil)
-    case 1: return ActivityOrder(sequence: nil, timestamp: at / 1_000)
+    case 0: return JobOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil, now: now)
+    case 1: return JobOrder(sequence: nil, timestamp: at / 1_000, now: now)
     default: return .arrival
     }
   }
