@@ -48,9 +48,8 @@ package struct Lane<
   var waitingCount = 0
   /// Jobs with a request on the wire, by class; without orphans.
   var jobsOnWire = [0, 0]
-  /// Looks at the pools' shares so far, and when the next one is due.
+  /// Looks at the pools' shares so far, and when the next one is due; how many pools were stuck at the last one, how many others in use.
   var (shareLook, nextShareLook) = (UInt32(0), Instant(nanoseconds: .min))
-  /// How many pools were stuck at the last look, and how many others were in use.
   var (stuckPools, movingPools) = (0, 0)
   /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
