@@ -204,7 +204,7 @@ import Testing
     mutating func revise(_ job: UInt64, second: Int64, showsLast: Bool = false) throws -> ActivityState.Revised {
       try ActivityState.revise(
         &activity, isEnd: showsLast, showsLast: showsLast,
-        order: ActivityOrder(sequence: nil, timestamp: ActivityOrderTests.now / 1_000 + second), job: job, jobs: &jobs,
+        order: JobOrder(sequence: nil, timestamp: ActivityOrderTests.now / 1_000 + second, now: ActivityOrderTests.now), job: job, jobs: &jobs,
         now: ActivityOrderTests.now + 5_000)
     }
 
