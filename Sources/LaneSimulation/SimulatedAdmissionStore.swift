@@ -110,7 +110,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
   package func admit(
     _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
-    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: limits, now: now)
+    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
     var waiting = Asked(ticket: ticket, request: request, deadline: world.milliseconds + timeoutMilliseconds)
     if memory.mayRecall(now: now), let known = memory.recall(request, now: now) {
       waiting.answer = (world.milliseconds, known)

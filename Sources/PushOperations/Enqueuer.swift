@@ -3,6 +3,7 @@ package import PushCore
 import PushIO
 import PushLane
 package import PushSettings
+import PushStores
 
 /// Puts jobs into the jobs exchange, for `herald enqueue`.
 package struct Enqueuer {
@@ -14,13 +15,19 @@ package struct Enqueuer {
   }
 
   private let access: BrokerAdmin
+  private let redis: RedisConfiguration
+  private let redisTLS: TLSContext?
 
   package init(_ configuration: Configuration) throws {
     access = try BrokerAdmin(configuration)
+    redis = try RedisConfiguration(url: configuration.registryURL)
+    redisTLS = try configuration.redis.tls(redis)
   }
 
-  /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did. The topology is declared first, so that jobs are kept until the first worker starts.
+  /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do
+  /// where Redis answers. The topology is declared first, so that jobs are kept until the first worker starts.
   package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
+    RedisClient.learnTime(redis, tls: redisTLS)
     let admin = try access.connect("enqueue")
     defer { admin.close() }
     try admin.perform(all: access.topology.declarations)
@@ -34,7 +41,7 @@ package struct Enqueuer {
       for line in batch {
         guard case .bytes(let body) = line else { continue }
         properties.reset()
-        let now = Int64(Date.now.timeIntervalSince1970 * 1_000_000)
+        let now = Int64(Date.now.timeIntervalSince1970 * 1_000_000) + WallClock.machine.correctionMilliseconds * 1_000
         properties.setTimestamp(unixMilliseconds: now / 1_000)
         let isNumbered = !JobSequence.isMissing(in: body)
         try admin.publish(

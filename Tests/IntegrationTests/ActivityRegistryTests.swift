@@ -56,8 +56,8 @@ struct ActivityRegistryTests {
   private func order(_ random: inout SeededRandom, now: Int64) -> JobOrder {
     let at = now - Int64(random.next() % 4) * 900
     switch random.next() % 3 {
-    case 0: return JobOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil, now: now)
-    case 1: return JobOrder(sequence: nil, timestamp: at / 1_000, now: now)
+    case 0: return JobOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil)
+    case 1: return JobOrder(sequence: nil, timestamp: at / 1_000)
     default: return .arrival
     }
   }

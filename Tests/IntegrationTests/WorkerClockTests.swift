@@ -28,6 +28,22 @@ struct WorkerClockTests {
     let payload: Payload
   }
 
+  /// It numbers jobs by Redis' clock, or others' later jobs would be older for an hour.
+  @Test func aProducersHostThatIsAheadDropsNobodysLaterJobs() throws {
+    let world = try WorkerWorld("ahead", redisURL: try RedisServer.shared().url)
+    for (id, secondsAhead) in [("first", 3_600), ("second", 0)] {
+      let job = """
+        {"id":"\(id)","app":"com.example.app","to":{"token":"00fc13ad"},"push_type":"alert","collapse_id":"score",\
+        "payload":{"aps":{"alert":"x"}}}
+        """
+      let enqueued = try world.herald(["enqueue"], input: job + "\n", secondsAhead: secondsAhead)
+      #expect(enqueued.status == 0, "\(enqueued.errors)")
+      try world.runUntilEmpty()
+    }
+    let outcomes = try world.takeOutcomes()
+    #expect(outcomes.map(\.outcome) == ["accepted", "accepted"])
+  }
+
   @Test(arguments: [-7_200, 7_200])
   func itEndsNothingEarlyAndSendsNoOldState(secondsAhead: Int) throws {
     let url = try RedisServer.shared().url

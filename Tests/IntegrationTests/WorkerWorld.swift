@@ -111,12 +111,16 @@ final class WorkerWorld {
 
   /// Runs a command of herald to its end. `configuration`: a file's text in place of the usual one.
   func herald(
-    _ arguments: [String], configuration: String? = nil, input: String? = nil
+    _ arguments: [String], configuration: String? = nil, input: String? = nil, secondsAhead: Int = 0
   ) throws(TestFailure) -> ChildProcess.Output {
     var file = configurationFile
     if let configuration { file = try folder.write(configuration, to: "other.yaml") }
+    var environment = Self.environment
+    if secondsAhead != 0 {
+      environment += try ShiftedClock.environment(millisecondsAhead: secondsAhead * 1_000, folder)
+    }
     return try ChildProcess.run(
-      [try BuiltProgram.path("herald")] + arguments + ["--config", file], environment: Self.environment, input: input,
+      [try BuiltProgram.path("herald")] + arguments + ["--config", file], environment: environment, input: input,
       timeoutMilliseconds: 60_000)
   }
 

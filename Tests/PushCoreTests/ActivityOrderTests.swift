@@ -41,7 +41,7 @@ import Testing
     }
 
     private func order(_ job: Job) -> JobOrder {
-      JobOrder(sequence: job.sequence, timestamp: nil, now: ActivityOrderTests.now)
+      JobOrder(sequence: job.sequence, timestamp: nil)
     }
 
     private mutating func take(_ job: Job) throws {
@@ -186,7 +186,7 @@ import Testing
     ) throws -> ActivityState.Revised {
       now += 2_000
       return try ActivityState.revise(
-        &activity, isEnd: isEnd, order: JobOrder(sequence: sequence, timestamp: timestamp, now: ActivityOrderTests.now),
+        &activity, isEnd: isEnd, order: JobOrder(sequence: sequence, timestamp: timestamp),
         job: job,
         jobs: &jobs, mayWait: mayWait, now: now)
     }
@@ -196,7 +196,7 @@ import Testing
     ) throws -> ActivityState.Revised {
       try ActivityState.revise(
         &activity, isEnd: showsLast, showsLast: showsLast,
-        order: JobOrder(sequence: sequence, timestamp: nil, now: ActivityOrderTests.now),
+        order: JobOrder(sequence: sequence, timestamp: nil),
         job: job, jobs: &jobs, now: ActivityOrderTests.now + at)
     }
 
@@ -204,7 +204,7 @@ import Testing
     mutating func revise(_ job: UInt64, second: Int64, showsLast: Bool = false) throws -> ActivityState.Revised {
       try ActivityState.revise(
         &activity, isEnd: showsLast, showsLast: showsLast,
-        order: JobOrder(sequence: nil, timestamp: ActivityOrderTests.now / 1_000 + second, now: ActivityOrderTests.now), job: job, jobs: &jobs,
+        order: JobOrder(sequence: nil, timestamp: ActivityOrderTests.now / 1_000 + second), job: job, jobs: &jobs,
         now: ActivityOrderTests.now + 5_000)
     }
 
@@ -212,7 +212,7 @@ import Testing
     mutating func leave(_ job: UInt64, sequence: Int64, mayWait: Bool = false) throws -> ActivityState.Revised {
       var members: [ActivityMember?] = [nil]
       return try ActivityState.leave(
-        &activity, &members, order: JobOrder(sequence: sequence, timestamp: nil, now: ActivityOrderTests.now), job: job,
+        &activity, &members, order: JobOrder(sequence: sequence, timestamp: nil), job: job,
         jobs: &jobs,
         mayWait: mayWait, now: now)
     }

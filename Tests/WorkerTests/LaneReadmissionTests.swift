@@ -377,7 +377,7 @@ private final class ReadmissionStore: AdmissionStore {
     _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     world.asks += 1
-    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: .none, now: now)
+    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: .none)
     let admission =
       if local.mayRecall(now: now), let known = local.recall(request, now: now) {
         known

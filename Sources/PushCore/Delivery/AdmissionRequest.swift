@@ -38,8 +38,7 @@ package struct AdmissionRequest: Sendable {
 
   /// A complete admission request.
   package init(
-    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits,
-    now: Now
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits
   ) {
     self.init(
       device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
@@ -53,7 +52,7 @@ package struct AdmissionRequest: Sendable {
       collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
       // Revisions order an activity's.
       if job.activity.isEmpty {
-        order = JobOrder(sequence: job.sequence, timestamp: arrival.timestamp, now: now.unixMilliseconds)
+        order = JobOrder(sequence: job.sequence, timestamp: arrival.timestamp)
       }
     }
   }

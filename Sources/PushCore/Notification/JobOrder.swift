@@ -20,27 +20,14 @@ package struct JobOrder: Hashable, Sendable {
     self.latest = latest
   }
 
-  /// A producer whose clock is further ahead would make all that others say later older than what it said, until that time comes.
-  private static let aheadMaximum: Int64 = 5_000_000
-  /// A number further ahead counts something else than time.
-  private static let yearMicroseconds: Int64 = 366 * 86_400_000_000
-
   /// - Parameters:
   ///   - sequence: of the job.
   ///   - timestamp: of its message, Unix seconds.
-  ///   - now: Unix milliseconds. A time that is yet to come says nothing: such a job is as new as its arrival.
-  package init(sequence: Int64?, timestamp: Int64?, now: Int64) {
-    let ahead = JobOrder.aheadMaximum...JobOrder.yearMicroseconds
-    if let sequence, ahead ~= sequence &- now &* 1_000 {
-      self = .arrival
-    } else if let sequence {
+  package init(sequence: Int64?, timestamp: Int64?) {
+    if let sequence {
       self.init(earliest: sequence, latest: sequence)
     } else if let timestamp, timestamp > 0 {
       let start = min(timestamp, JobOrder.timestampMaximum) * 1_000_000
-      guard start &- now &* 1_000 < JobOrder.aheadMaximum else {
-        self = .arrival
-        return
-      }
       self.init(earliest: start, latest: start + 999_999)
     } else {
       self = .arrival

@@ -22,7 +22,7 @@ package final class MemoryAdmissionStore: AdmissionStore {
     _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     let request = AdmissionRequest(
-      job, device: device, apnsID: apnsID, arrival: arrival, limits: limits, now: now)
+      job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
     answers.append(ticket, memory.admit(request, now: now))
   }
 

@@ -136,7 +136,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     let entry = Entry(
       kind: .admission, ticket: ticket,
       request: AdmissionRequest(
-        job, device: device, apnsID: apnsID, arrival: arrival, limits: settings.limits, now: now))
+        job, device: device, apnsID: apnsID, arrival: arrival, limits: settings.limits))
     if early.isOver { ask(entry, now: now) } else { early.append(entry) }
   }
 

@@ -66,7 +66,7 @@ package final class ActivityTaker {
     }
     if way.isDecided, payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
     let kind = job.targetKind
-    let order = JobOrder(sequence: job.sequence, timestamp: timestamp, now: activities.now)
+    let order = JobOrder(sequence: job.sequence, timestamp: timestamp)
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
     inTurn(Activity(id: id, scope: scope), then: answer) { [self] then in
