@@ -30,17 +30,13 @@ package struct WallClockState: Sendable {
     }
   }
 
-  /// What to add to this machine's clock, milliseconds: Redis decides, unless APNs agrees with this machine and not with Redis. APNs decides
-  /// while Redis has not told its time.
+  /// What to add to this machine's clock, milliseconds: Redis decides, unless APNs agrees with this machine and not with Redis.
   /// - Parameter machine: with the machine's own clock.
   package func correction(_ machine: Now) -> Int64 {
+    guard let redis else { return 0 }
     let own = machine.unixMilliseconds - machine.monotonicMilliseconds
-    let tolerance = UInt64(WallClockState.apnsToleranceMilliseconds)
-    guard let redis else {
-      guard let apns, (apns - own).magnitude > tolerance else { return 0 }
-      return apns - own
-    }
     guard (redis - own).magnitude > UInt64(WallClockState.toleranceMilliseconds) else { return 0 }
+    let tolerance = UInt64(WallClockState.apnsToleranceMilliseconds)
     if let apns, (apns - own).magnitude <= tolerance, (apns - redis).magnitude > tolerance { return 0 }
     return redis - own
   }
