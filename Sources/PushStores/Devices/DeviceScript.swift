@@ -89,7 +89,6 @@ enum DeviceScript {
     local secret = redis.call('GET', P .. 'secret')
     local drawn = take()
     local function mark(subject) return P .. 'forgotten:' .. redis.sha1hex((secret or drawn) .. subject) end
-    \#(past)
     local marked, words, versions = tonumber(take()), tonumber(take()), tonumber(take())
     local codes, writes, touched, values, taken = {}, {}, {}, {}, {'ZREM', P .. 'free'}
     local function write(...) writes[#writes + 1] = {...} end
@@ -159,11 +158,11 @@ enum DeviceScript {
         end
       end
       for _ = 1, marks do
-        local key, time, life = mark(take()), past(tonumber(take())), take()
+        local key, time, life = mark(take()), take(), take()
         local known = redis.call('GET', key)
-        if not known or tonumber(known) < time then
+        if not known or tonumber(known) < tonumber(time) then
           write('SET', P .. 'secret', secret or drawn, 'EX', life)
-          write('SET', key, string.format('%.0f', time), 'EX', life)
+          write('SET', key, time, 'EX', life)
         end
       end
       if code == 1 then
@@ -411,28 +410,17 @@ enum DeviceScript {
   /// KEYS: tag, next. ARGV: words' numbers. Replies the word of each, or nil.
   static let words = LuaScript("return redis.call('HMGET', KEYS[1] .. 'word', unpack(ARGV))")
 
-  /// A forget's time, in Unix milliseconds: a minute ahead of Redis' clock or more, it is now. Else a clock that is ahead would shut out all
-  /// registrations of a day.
-  private static let past = """
-    local function past(time)
-        local clock = redis.call('TIME')
-        local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-        return time > now + 60000 and now or time
-      end
-    """
-
   /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; a mark's subject, its time (Unix ms), its
   /// TTL (s). The later time wins. The secret lives as long as the last mark.
   static let mark = LuaScript(
     """
     local P = KEYS[1]
     local secret = redis.call('GET', P .. 'secret') or ARGV[1]
-    \(past)
-    local key, time = P .. 'forgotten:' .. redis.sha1hex(secret .. ARGV[2]), past(tonumber(ARGV[3]))
+    local key = P .. 'forgotten:' .. redis.sha1hex(secret .. ARGV[2])
     local known = redis.call('GET', key)
-    if not known or tonumber(known) < time then
+    if not known or tonumber(known) < tonumber(ARGV[3]) then
       redis.call('SET', P .. 'secret', secret, 'EX', ARGV[4])
-      redis.call('SET', key, string.format('%.0f', time), 'EX', ARGV[4])
+      redis.call('SET', key, ARGV[3], 'EX', ARGV[4])
     end
     return 0
     """)
