@@ -7,7 +7,7 @@ import Testing
 /// Forgotten devices and users in a real Redis, beside registrations that come in another order than they were made.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct DeviceForgetTests {
-  private static let start: Int64 = 1_796_000_000_000
+  private static let start: Int64 = 1_790_000_000_000
 
   private func tag(_ name: String) -> [DeviceRegistration.Tag] { [.init(name: name, change: .set(.flag(true)))] }
 

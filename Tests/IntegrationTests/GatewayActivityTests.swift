@@ -46,7 +46,8 @@ struct GatewayActivityTests {
     }
     for ordinal in ordinals {
       try register(
-        ordinal, [UInt8](repeating: UInt8(truncatingIfNeeded: ordinal), count: 32), at: now - 200_000 + Int64(ordinal))
+        ordinal, [UInt8](repeating: 7, count: 30) + [UInt8(ordinal >> 8), UInt8(truncatingIfNeeded: ordinal)],
+        at: now - 200_000 + Int64(ordinal))
       // Over on these.
       if ordinal % 3 == 0 { try register(ordinal, [], at: now - 100_000 + Int64(ordinal)) }
     }
