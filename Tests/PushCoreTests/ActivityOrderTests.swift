@@ -267,6 +267,10 @@ import Testing
     #expect(try !trace.isTaken(9, timestamp: second))
     #expect(try !trace.isTaken(10, sequence: second * 1_000_000 + 999_999))
     #expect(try trace.isTaken(11, sequence: (second + 1) * 1_000_000))
+    let (place, waited) = ((second + 1) * 1_000_000, (second + 1) * 1_000)
+    #expect(!JobOrder(sequence: nil, timestamp: nil, waitedSince: waited).isOlder(than: place), "it came then")
+    #expect(JobOrder(sequence: nil, timestamp: nil, waitedSince: waited - 1).isOlder(than: place), "and waited since")
+    for time in [Int64.min, .max] { _ = JobOrder(sequence: nil, timestamp: nil, waitedSince: time) }
     #expect(try trace.isTaken(12, timestamp: .max), "no time overflows")
     #expect(try !trace.isTaken(13, sequence: 1 << 53))
     #expect(try trace.isTaken(14, timestamp: -1), "no time at all: its arrival")

@@ -3,7 +3,8 @@
 ///
 /// All jobs are on one scale, Unix microseconds, because the order would not be one otherwise: with a rule for each pair of kinds, three
 /// jobs could each be older than the next. A `sequence` is a point on it. An AMQP timestamp says only in which second the job was
-/// published: it is older than what is later than that second, and newer than what is before it. A job with neither is as new as its arrival.
+/// published: it is older than what is later than that second, and newer than what is before it. A job with neither is as new as its arrival,
+/// also where it waited since.
 package struct JobOrder: Hashable, Sendable {
   /// Unix microseconds.
   package let earliest: Int64
@@ -23,12 +24,15 @@ package struct JobOrder: Hashable, Sendable {
   /// - Parameters:
   ///   - sequence: of the job.
   ///   - timestamp: of its message, Unix seconds.
-  package init(sequence: Int64?, timestamp: Int64?) {
+  ///   - waitedSince: when it arrived, Unix milliseconds; nil: just now.
+  package init(sequence: Int64?, timestamp: Int64?, waitedSince: Int64? = nil) {
     if let sequence {
       self.init(earliest: sequence, latest: sequence)
     } else if let timestamp, timestamp > 0 {
       let start = min(timestamp, JobOrder.timestampMaximum) * 1_000_000
       self.init(earliest: start, latest: start + 999_999)
+    } else if let waitedSince {
+      self.init(earliest: 0, latest: min(max(0, waitedSince), JobOrder.timestampMaximum * 1_000) * 1_000 + 999)
     } else {
       self = .arrival
     }

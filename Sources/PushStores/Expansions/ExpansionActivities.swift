@@ -87,7 +87,9 @@ extension ExpansionRunner {
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let isWaiting = delivery.metadata.startWaits < settings.startWaitsMaximum
     taker.take(
-      job, in: step.scope, timestamp: delivery.metadata.timestamp, leaving: leaving, way: way, mayWait: isWaiting
+      job, in: step.scope, timestamp: delivery.metadata.timestamp,
+      waitedSince: delivery.metadata.startWaits > 0 ? delivery.firstSeen : nil, leaving: leaving, way: way,
+      mayWait: isWaiting
     ) { [self] result in
       if case .publish = result, let announced {
         if !delivery.isGone { announced() }
