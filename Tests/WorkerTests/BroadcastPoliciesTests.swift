@@ -78,9 +78,10 @@ import Testing
   /// Held broadcasts keep deliveries that other jobs need.
   @Test(.timeLimit(.minutes(2))) func fewAreHeld_andASilentCacheIsNotWaitedForAgain() throws {
     let bench = try APNsTestBench(policies: ChannelPolicyCache())
-    func job(_ number: UInt8) -> PushJob {
+    func job(_ number: UInt8, _ environment: APNsEnvironment = .production) -> PushJob {
       let id = Data(repeating: number, count: 16).base64EncodedString()
       var job = APNsTestFiles.job(app: "com.example.app", token: id, type: .liveactivity)
+      job.environment = environment
       job.targetKind = .channel
       return job
     }
@@ -93,6 +94,8 @@ import Testing
       return last != .noRoom
     }
     #expect(last == .sent)
+    // Others are not judged by it.
+    #expect(bench.trySend(job(66, .sandbox)).0 == .held)
   }
 
   @Test(.timeLimit(.minutes(2))) func moreThanEightHoursNeedNoPolicy() throws {

@@ -30,6 +30,8 @@ struct BroadcastPolicies {
     let ticket: Ticket
     let key: TargetKey
     let hash: UInt64
+    /// A hash of the channel's app and environment.
+    let app: UInt64
     let deadline: Instant
   }
 
@@ -39,13 +41,14 @@ struct BroadcastPolicies {
   private var held: [Held] = []
   /// Broadcasts whose channel is now known, or was waited for long enough.
   private var released: [Ticket] = []
-  /// The cache answered nothing in time: until then APNs judges at once.
-  private var silentUntil = Instant(nanoseconds: .min)
+  /// Apps, by hash, about whose channels nobody told anything in time: until then APNs judges their broadcasts at once.
+  private var silentUntil: [UInt64: Instant] = [:]
 
   /// Maximum of channels in a lane's table; when it is full it is cleared.
   static let channelsMaximum = 4096
-  /// Maximum of broadcasts that wait for a policy. A fraction of a lane's prefetch: they keep their deliveries.
-  static let heldMaximum = 64
+  /// Maximum of broadcasts that wait for a policy, and of one app's: a fraction of a lane's prefetch, for they keep their deliveries.
+  static let heldMaximum = 256
+  static let heldOfAppMaximum = 64
   static let holdMilliseconds: Int64 = 2_000
   /// Minimum time between two reports of a channel's use.
   static let useMilliseconds: Int64 = 60_000
@@ -75,12 +78,13 @@ struct BroadcastPolicies {
         storage = channel.storage
       } else if !look(cache, hash, key, now) {
         // 0 is valid for every channel.
-        let waits = job.expiration != 0 && silentUntil <= now.monotonic
-        if waits, held.count >= BroadcastPolicies.heldMaximum { return .wait }
+        let app = ByteHash.hash(bytes.extracting(job.app.range)) ^ UInt64(job.environment.rawValue)
+        let waits = job.expiration != 0 && silentUntil[app].map { $0 <= now.monotonic } ?? true
+        if waits, isFull(app) { return .wait }
         cache.ask(key) { BroadcastPolicies.name(job, target) }
         if waits {
           let deadline = now.monotonic.adding(milliseconds: BroadcastPolicies.holdMilliseconds)
-          held.append(Held(ticket: ticket, key: key, hash: hash, deadline: deadline))
+          held.append(Held(ticket: ticket, key: key, hash: hash, app: app, deadline: deadline))
           return .hold
         }
       } else {
@@ -91,6 +95,11 @@ struct BroadcastPolicies {
     case .value(let expiration): return .send(expiration: expiration)
     case .refused(let rule): return .refuse(RoutingError(field: "expiration", detail: rule))
     }
+  }
+
+  private func isFull(_ app: UInt64) -> Bool {
+    held.count >= BroadcastPolicies.heldMaximum
+      || held.count { $0.app == app } >= BroadcastPolicies.heldOfAppMaximum
   }
 
   /// A broadcast that may be decided now; nil: none.
@@ -108,13 +117,16 @@ struct BroadcastPolicies {
     var waiters: [Held] = []
     swap(&waiters, &held)
     for waiting in waiters {
-      if !look(cache, waiting.hash, waiting.key, now) {
+      if look(cache, waiting.hash, waiting.key, now) {
+        silentUntil[waiting.app] = nil
+      } else {
         guard waiting.deadline <= now.monotonic else {
           held.append(waiting)
           continue
         }
-        silentUntil = now.monotonic.adding(milliseconds: BroadcastPolicies.unknownMilliseconds)
-        channels[waiting.hash]?.until = silentUntil
+        let until = now.monotonic.adding(milliseconds: BroadcastPolicies.unknownMilliseconds)
+        silentUntil[waiting.app] = until
+        channels[waiting.hash]?.until = until
       }
       released.append(waiting.ticket)
     }
