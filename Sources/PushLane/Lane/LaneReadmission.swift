@@ -20,7 +20,7 @@ extension Lane {
   mutating func isAdmittedLongAgo(_ ticket: Ticket, of job: Ticket, _ now: Now) -> Bool {
     let age = now.monotonic.milliseconds(since: sends[ticket].askedAt)
     guard age >= settings.orderAgeMaximumMilliseconds else { return false }
-    return age >= settings.admissionAgeMaximumMilliseconds || !jobs[job].job.collapseID.isEmpty
+    return age >= settings.admissionAgeMaximumMilliseconds || jobs[job].isOrdered
   }
 
   /// Asks again for the first send of its class in a pool's queue. false: this send and all after it go on waiting.

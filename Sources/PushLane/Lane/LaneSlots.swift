@@ -61,6 +61,10 @@ struct JobSlot: ~Copyable {
       isReturning: metadata.firstSeen != nil,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims, isOver: isOver)
   }
+  /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
+  var isOrdered: Bool {
+    !job.collapseID.isEmpty && job.activity.isEmpty && (job.sequence != nil || metadata.timestamp != nil)
+  }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
   /// A slot frees its memory if its job was larger than this.
