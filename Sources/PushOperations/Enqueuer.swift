@@ -15,19 +15,17 @@ package struct Enqueuer {
   }
 
   private let access: BrokerAdmin
-  private let redis: RedisConfiguration
-  private let redisTLS: TLSContext?
+  private let configuration: Configuration
 
   package init(_ configuration: Configuration) throws {
     access = try BrokerAdmin(configuration)
-    redis = try RedisConfiguration(url: configuration.registryURL)
-    redisTLS = try configuration.redis.tls(redis)
+    self.configuration = configuration
   }
 
   /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do
   /// where Redis answers. The topology is declared first, so that jobs are kept until the first worker starts.
   package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
-    RedisClient.learnTime(redis, tls: redisTLS)
+    learnTime()
     let admin = try access.connect("enqueue")
     defer { admin.close() }
     try admin.perform(all: access.topology.declarations)
@@ -53,5 +51,15 @@ package struct Enqueuer {
     }
     try admin.waitForConfirms()
     return Result(read: read, confirmed: admin.results.confirmed)
+  }
+
+  /// A producer's host may lack what the worker's has for Redis, and publishes all the same.
+  private func learnTime() {
+    do {
+      let redis = try RedisConfiguration(url: configuration.registryURL)
+      RedisClient.learnTime(redis, tls: try configuration.redis.tls(redis))
+    } catch {
+      return
+    }
   }
 }
