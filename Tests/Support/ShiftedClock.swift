@@ -1,38 +1,12 @@
-/// Shifts the wall clock of a child process: a small library, made by the C compiler, answers in the C library's place. `time` stays, by
-/// which OpenSSL checks certificates: those of a test are new.
-package enum ShiftedClock {
-  private static let source = """
-    #define _GNU_SOURCE
-    #include <stdlib.h>
-    #include <sys/syscall.h>
-    #include <sys/time.h>
-    #include <time.h>
-    #include <unistd.h>
-    static long ahead(void) { const char *text = getenv("SHIFTED_CLOCK_MS"); return text ? atol(text) : 0; }
-    int clock_gettime(clockid_t clock, struct timespec *time) {
-      int result = syscall(SYS_clock_gettime, clock, time);
-      if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        long milliseconds = time->tv_nsec / 1000000 + ahead();
-        long seconds = milliseconds / 1000 - (milliseconds % 1000 < 0);
-        time->tv_sec += seconds;
-        time->tv_nsec += (ahead() - seconds * 1000) * 1000000;
-      }
-      return result;
-    }
-    int gettimeofday(struct timeval *restrict time, void *restrict zone) {
-      struct timespec now;
-      clock_gettime(CLOCK_REALTIME, &now);
-      time->tv_sec = now.tv_sec;
-      time->tv_usec = now.tv_nsec / 1000;
-      return 0;
-    }
-    """
+import Foundation
 
+/// Shifts the wall clock of a child process: a small library, made by the C compiler, answers in the C library's place.
+package enum ShiftedClock {
   /// The variables of a process whose clock is so far ahead; negative: behind.
   /// - Parameter folder: keeps the library.
   package static func environment(millisecondsAhead: Int, _ folder: TemporaryFolder) throws(TestFailure) -> [String] {
-    let (text, library) = (folder.path("clock.c"), folder.path("clock.so"))
-    _ = try folder.write(source, to: "clock.c")
+    let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+    let (text, library) = (root.appending(path: "scripts/chaos/clock.c").path, folder.path("clock.so"))
     let made = try ChildProcess.run(
       ["/usr/bin/env", "cc", "-shared", "-fPIC", "-O1", "-o", library, text], timeoutMilliseconds: 60_000)
     guard made.status == 0 else { throw TestFailure("cc: \(made.errors)") }

@@ -107,7 +107,7 @@ def wrong_clock(seconds, folder):
     if not library.exists():
         source = pathlib.Path(__file__).resolve().parent / "clock.c"
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True, timeout=60)
-    return {"LD_PRELOAD": str(library), "SHIFTED_CLOCK_S": str(seconds)}
+    return {"LD_PRELOAD": str(library), "SHIFTED_CLOCK_MS": str(seconds * 1000)}
 
 
 class Worker:
