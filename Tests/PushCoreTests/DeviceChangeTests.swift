@@ -37,6 +37,17 @@ import Testing
     #expect(try record(registration(), at: 101, onto: old, fingerprint: 8).fingerprint == 0)
   }
 
+  /// Pages that were made for one person must not reach the next one who has the phone.
+  @Test func fingerprint_isAnotherPersons() throws {
+    let bob = try record(registration { $0.user = .set("bob") }, at: 100, fingerprint: 7)
+    #expect(try record(registration { $0.user = .set("bob") }, at: 101, onto: bob, fingerprint: 8).fingerprint == 7)
+    #expect(try record(registration { $0.user = .set("alice") }, at: 101, onto: bob, fingerprint: 8).fingerprint == 8)
+    let nobody = try record(registration { $0.user = .remove }, at: 101, onto: bob, fingerprint: 8)
+    #expect(nobody.user == nil && nobody.fingerprint == 8)
+    // It comes late, and changes nothing.
+    #expect(try record(registration { $0.user = .set("alice") }, at: 99, onto: bob, fingerprint: 8).fingerprint == 7)
+  }
+
   @Test func tagsMergeByName() throws {
     let first = try record(
       registration {
