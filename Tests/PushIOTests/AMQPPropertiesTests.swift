@@ -71,7 +71,7 @@ struct AMQPPropertiesTests {
     #expect(delivery.attempts == bounded + 1)
   }
 
-  /// A text that Herald publishes is UTF-8: a trace that is not is dropped, and a long text is cut between two characters.
+  /// A text that Herald publishes is UTF-8: one of a producer that is not is dropped, and a long text is cut between two characters.
   @Test func publishedTexts_areUTF8() {
     let wrong: [UInt8] = [0x61, 0xFF]
     let (metadata, headers) = roundTrip { properties in
@@ -81,6 +81,17 @@ struct AMQPPropertiesTests {
       properties.setMessageID(("a" + String(repeating: "é", count: 200)).utf8.span)
     }
     #expect(metadata.traceparent.isEmpty && metadata.tracestate.isEmpty)
+    let (others, _) = roundTrip { properties in
+      properties.setCorrelationID(wrong.span)
+      properties.setReplyTo(wrong.span)
+      properties.setMessageID(wrong.span)
+    }
+    #expect(others.correlationID.isEmpty && others.replyTo.isEmpty && others.messageID.isEmpty)
+    let (sound, _) = roundTrip { properties in
+      properties.setCorrelationID("é".utf8.span)
+      properties.setReplyTo("é".utf8.span)
+    }
+    #expect(text(sound.correlationID, sound) == "é" && text(sound.replyTo, sound) == "é")
     #expect(headers.last?.value == .text("a" + String(repeating: "é", count: AMQPProperties.headerTextMaximum / 2 - 1)))
     #expect(text(metadata.messageID, metadata) == "a" + String(repeating: "é", count: 127))
   }

@@ -42,7 +42,9 @@ package final class AMQPProperties {
     unsafe properties.delivery_mode = 2
   }
 
+  /// Sets none if the text is not UTF-8: a producer's message id may be any bytes.
   package func setMessageID(_ text: Span<UInt8>) {
+    guard UTF8Check.isValid(text) else { return }
     unsafe properties.message_id = copy(text, maximum: AMQPProperties.shortTextMaximum)
     unsafe properties._flags |= Self.flag(7)
   }

@@ -17,10 +17,11 @@ enum AMQPPropertiesReader {
       case .headers(var table):
         while let field = table.next(header) { readHeader(field.name, field.value, header, into: &metadata) }
       case .correlationID(let range):
-        metadata.correlationID = copy(range, header, into: &metadata)
+        metadata.correlationID = copyText(range, header, into: &metadata)
       case .replyTo(let range):
-        metadata.replyTo = copy(range, header, into: &metadata)
+        metadata.replyTo = copyText(range, header, into: &metadata)
       case .messageID(let range):
+        // Any bytes tell two messages apart; whoever makes text of them checks them.
         metadata.messageID = copy(range, header, into: &metadata)
       case .timestamp(let seconds):
         // Times far beyond any calendar count as none.

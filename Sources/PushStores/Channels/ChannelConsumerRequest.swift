@@ -118,8 +118,10 @@ final class ChannelConsumerRequest {
     return now
   }
 
+  /// Empty if it is not UTF-8.
   static func text(_ range: ByteRange, of metadata: MessageMetadata) -> String {
-    String(decoding: metadata.bytes[range.range], as: UTF8.self)
+    let bytes = metadata.bytes[range.range]
+    return UTF8Check.isValid(bytes.span) ? String(decoding: bytes, as: UTF8.self) : ""
   }
 
   var replyTo: String { ChannelConsumerRequest.text(metadata.replyTo, of: metadata) }
