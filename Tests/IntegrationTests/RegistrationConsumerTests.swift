@@ -82,13 +82,15 @@ struct RegistrationConsumerTests {
     consumer.join()
   }
 
-  private func device(_ number: Int, _ members: String = "", at: Int64 = 1_796_000_000_000) -> String {
+  private func device(_ number: Int, _ members: String = "", at: Int64 = 1_790_000_000_000) -> String {
     "{\"kind\":\"device\",\"at\":\(at),\"app\":\"com.example.app\",\"environment\":\"sandbox\",\"device\":\"hwid-\(number)\"\(members)}"
   }
 
   @Test func theSoundAreStoredAndTheOthersAreDeadLetters() throws {
     let world = try ConsumerWorld(redis: RedisServer.shared().url)
-    let head = "\"at\":1796000000001,\"app\":\"com.example.app\",\"environment\":\"sandbox\""
+    let head = "\"at\":1790000000001,\"app\":\"com.example.app\",\"environment\":\"sandbox\""
+    // Activities are remembered for 12 hours.
+    let recent = head.replacingOccurrences(of: "1790000000001", with: "\(Int64(Date().timeIntervalSince1970 * 1000))")
     let bad = [
       "{", device(1, ",\"tokn\":\"00\""), device(2, ",\"tags\":{\"n\":{\"increment\":1}}"),
       device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\""),
@@ -97,8 +99,8 @@ struct RegistrationConsumerTests {
       [
         device(1, ",\"user\":\"u\""), device(2, ",\"user\":\"u\",\"tags\":{\"n\":\"text\"}"),
         device(3, ",\"user\":\"v\""),
-        device(3, ",\"user\":\"w\"", at: 1_795_999_999_999), "{\"kind\":\"forget\",\(head),\"user\":\"v\"}",
-        "{\"kind\":\"activity\",\(head),\"device\":\"hwid-1\",\"activity\":\"ride\",\"token\":\"01010101\"}",
+        device(3, ",\"user\":\"w\"", at: 1_789_999_999_999), "{\"kind\":\"forget\",\(head),\"user\":\"v\"}",
+        "{\"kind\":\"activity\",\(recent),\"device\":\"hwid-1\",\"activity\":\"ride\",\"token\":\"01010101\"}",
       ] + bad)
     let consumer = try world.consumer()
     wait("the queue is empty") { consumer.isExhausted }
@@ -131,6 +133,55 @@ struct RegistrationConsumerTests {
     try bench.expectConsistent("stored")
   }
 
+  /// Above the limit up to which Herald keeps a body, its dead letter names the message, its size and both limits.
+  @Test func hugeRegistration_isToldWithItsIDAndSize() throws {
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    let body = device(1, ",\"user\":\"" + String(repeating: "x", count: 9 << 20) + "\"")
+    try world.publish([body, device(2)])
+    let consumer = try world.consumer()
+    wait("the queue is empty") { consumer.isExhausted }
+    end(consumer)
+    #expect(try world.queued() == 0)
+    let letters = try world.dead()
+    #expect(letters.map(\.messageID) == ["m-0"])
+    #expect(
+      letters.first?.headers["x-herald-detail"]
+        == "body: must be at most 65536 bytes, not \(body.utf8.count); above 8388608 it is not kept")
+    #expect(letters.first?.headers["x-herald-reason"] == "invalid")
+  }
+
+  /// An app's server whose clock is a day ahead: what it forgets, and what it registers, is of now.
+  @Test func timeAhead_isOfNow() throws {
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    let now = Int64(Date().timeIntervalSince1970 * 1000)
+    let ahead = now + 86_400_000
+    let head = "\"app\":\"com.example.app\",\"environment\":\"sandbox\""
+    func store(_ bodies: [String]) throws -> [RegistrationCounters.Key: UInt64] {
+      try world.publish(bodies)
+      let consumer = try world.consumer()
+      wait("the queue is empty") { consumer.isExhausted }
+      defer { end(consumer) }
+      return consumer.counters.results
+    }
+    _ = try store([device(1, ",\"user\":\"early\"", at: ahead), device(2, ",\"user\":\"early\"", at: ahead)])
+    _ = try store(["{\"kind\":\"forget\",\"at\":\(ahead),\(head),\"device\":\"hwid-2\"}"])
+    // Later than the tolerance.
+    let later = now + 60_000
+    let bench = try DeviceRegistryBench(url: world.redis, prefix: "\(world.prefix):")
+    var next = DeviceRegistration(device: "hwid-2")
+    next.user = .set("late")
+    #expect(try bench.register(next, at: later) == .added, "the forget shuts it out until tomorrow")
+    let records = try bench.dump().records.values
+    let at = try #require(records.first { $0.id == "hwid-1" }?.at)
+    #expect(now...now + 60_000 ~= at, "it was seen tomorrow")
+    // Delivered twice, at two times: counted once.
+    let increment = device(3, ",\"tags\":{\"n\":{\"increment\":1}}", at: ahead)
+    _ = try store([increment])
+    _ = try store([increment])
+    let tags = try bench.dump().records.values.first { $0.id == "hwid-3" }?.tags
+    #expect(tags?.map(\.value) == [.number(1)])
+  }
+
   /// Redis is away: registrations wait, unacknowledged, and are stored when it is back.
   @Test func whileRedisIsAwayNothingIsLost() throws {
     let redis = try RedisServer()
@@ -146,7 +197,7 @@ struct RegistrationConsumerTests {
     #expect(consumer.counters.results == [.init(kind: "device", result: "added"): 300])
     // Frozen in the middle: the requests may have been executed, and are executed again.
     redis.pause()
-    try world.publish((0..<300).map { device($0, ",\"user\":\"u\"", at: 1_796_000_000_001) })
+    try world.publish((0..<300).map { device($0, ",\"user\":\"u\"", at: 1_790_000_000_001) })
     wait("registrations wait") { consumer.counters.inFlight == 100 }
     redis.resume()
     wait("all are stored") { consumer.isExhausted }
@@ -165,7 +216,7 @@ struct RegistrationConsumerTests {
     for round in 0..<3 {
       try world.publish(
         (0..<400).map {
-          device($0 % 80, ",\"token\":\"abcd00\($0 % 50 + 10)\"", at: 1_796_000_000_000 + Int64(round * 400 + $0))
+          device($0 % 80, ",\"token\":\"abcd00\($0 % 50 + 10)\"", at: 1_790_000_000_000 + Int64(round * 400 + $0))
         })
       if round == 1 { try world.rabbitmq.rabbitmqctl(["close_all_connections", "test"]) }
     }

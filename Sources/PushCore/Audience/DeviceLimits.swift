@@ -22,9 +22,11 @@ package enum DeviceLimits {
   package static let exactIntegerMaximum: Int64 = 1 << 53
   /// Earliest `at`, in September 2001: a smaller number must be Unix seconds.
   package static let timeMinimum: Int64 = 1_000_000_000_000
-  /// A time further ahead of the worker's clock is not in Unix milliseconds. A time less far ahead comes from a wrong
-  /// clock, and causes no lasting harm (`DeviceChange`).
+  /// A time further ahead of the worker's clock is not in Unix milliseconds. A time less far ahead comes from a wrong clock.
   package static let aheadMilliseconds: Int64 = 366 * 86_400_000
+  /// A registration's time further ahead of Redis' clock counts as this far ahead: else a forget from a wrong clock would shut a device out
+  /// until then, and its fields would win until then. Clocks that are right differ by less.
+  package static let aheadToleranceMilliseconds: Int64 = 10_000
   /// How long a forget is remembered, seconds.
   package static let forgottenSeconds: Int64 = 86_400
   /// How long a freed ordinal is not reused, seconds: pages carry ordinals.

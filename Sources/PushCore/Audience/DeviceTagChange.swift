@@ -93,7 +93,8 @@ extension DeviceRecord {
     var tag = index.map { tags[$0] } ?? Tag(name: name, value: .number(0), at: nil)
     // A registration that was delivered before, or one that a later one replaces.
     if time.isOlder(than: tag.at) { return nil }
-    if tag.increments.contains(where: { $0.at == time.at && $0.fingerprint == fingerprint }) { return nil }
+    // Its time may be another one than the first time, if the registration's is ahead of Redis'.
+    if tag.increments.contains(where: { $0.fingerprint == fingerprint }) { return nil }
     guard case .number(let number) = tag.value else {
       return tag.error("cannot be incremented: this device's is no number")
     }

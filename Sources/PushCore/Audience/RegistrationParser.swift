@@ -25,9 +25,13 @@ package enum RegistrationParser {
     return Registration(scope: scope, at: at, subject: subject)
   }
 
-  /// The error for a message of this size.
+  /// The error for a message of this size. A dead letter with its body is written up to `Limits.deadLetterBytesMaximum`.
   package static func oversized(_ count: Int) -> JobError {
-    JobError(field: "body", rule: "must be at most \(DeviceLimits.registrationBytesMaximum) bytes, not \(count)")
+    let isKept = count <= Limits.deadLetterBytesMaximum
+    return JobError(
+      field: "body",
+      rule: "must be at most \(DeviceLimits.registrationBytesMaximum) bytes, not \(count)"
+        + (isKept ? "" : "; above \(Limits.deadLetterBytesMaximum) it is not kept"))
   }
 
   // MARK: - All kinds

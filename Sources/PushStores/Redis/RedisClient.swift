@@ -36,6 +36,9 @@ package final class RedisClient {
   private var lastFailure: String?
   /// When the server is next asked for its time; nil: it is being asked, or never.
   private var timeDue: Instant?
+  /// Changes whenever commands may have come to another server, or to the same one restarted: what was read before may have been undone since,
+  /// by a failover to a replica that missed writes or by a backup.
+  package private(set) var generation: UInt64 = 0
   private var onTime: (Int64) -> Void = { _ in }
 
   /// Maximum redirects of one command.
@@ -132,6 +135,7 @@ package final class RedisClient {
       switch event {
       case .ready:
         lastFailure = nil
+        generation &+= 1
         // It may be another server than before.
         if timeDue != nil { timeDue = loop.now.monotonic }
       case .disconnected(let error):
@@ -157,18 +161,27 @@ package final class RedisClient {
     guard let due = timeDue, due <= loop.now.monotonic, isConnected else { return }
     timeDue = nil
     let asked = loop.now.monotonic
-    call(["TIME"], key: "") { [weak self] result in
+    time(key: "") { [weak self] result in
       guard let self else { return }
       let now = loop.now.monotonic
       timeDue = now.adding(milliseconds: RedisClient.timeMilliseconds)
       let tookMilliseconds = now.milliseconds(since: asked)
-      guard case .success(.array(let parts)) = result, parts.count == 2,
-        let seconds = parts[0].text.flatMap(Int64.init),
-        let micros = parts[1].text.flatMap(Int64.init), 0...Limits.unixSecondsMaximum ~= seconds,
-        0..<1_000_000 ~= micros, tookMilliseconds <= RedisClient.timeRoundTripMaximum
-      else { return }
-      let time = seconds * 1_000 + micros / 1_000 + tookMilliseconds / 2
-      onTime(loop.heard(.redis, unixMilliseconds: time))
+      guard case .success(let time) = result, tookMilliseconds <= RedisClient.timeRoundTripMaximum else { return }
+      onTime(loop.heard(.redis, unixMilliseconds: time + tookMilliseconds / 2))
+    }
+  }
+
+  /// The server's time, Unix milliseconds. `key` selects the node of a cluster.
+  package func time(key: String, then: @escaping (Result<Int64, Failure>) -> Void) {
+    call(["TIME"], key: key) { result in
+      then(
+        result.flatMap { reply in
+          guard case .array(let parts) = reply, parts.count == 2, let seconds = parts[0].text.flatMap(Int64.init),
+            let micros = parts[1].text.flatMap(Int64.init), 0...Limits.unixSecondsMaximum ~= seconds,
+            0..<1_000_000 ~= micros
+          else { return .failure(Failure(text: "unexpected reply to TIME")) }
+          return .success(seconds * 1_000 + micros / 1_000)
+        })
     }
   }
 
@@ -217,6 +230,7 @@ package final class RedisClient {
     if again.redirects <= RedisClient.redirectsMaximum, let redirect = router.redirect(error, from: node) {
       switch redirect {
       case .moved(let target):
+        generation &+= 1
         if send(again, to: target) { return }
       case .ask(let target):
         if target < router.connections.count, router.connections[target].request(["ASKING"]) != nil,
