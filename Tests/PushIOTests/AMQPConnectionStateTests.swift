@@ -126,6 +126,26 @@ struct AMQPConnectionStateTests {
         == .tell(.completed(channel: 1, operation: number, reply: AMQPReply())))
   }
 
+  /// A peer that opens slowly must not keep a channel's number in use for ever.
+  @Test func aChannelIsClosedBeforeItIsOpen() throws {
+    var state = try readyState()
+    _ = state.requested(.openChannel, channel: 1)
+    _ = state.requested(.prefetch(1), channel: 1)
+    #expect(state.isInUse(channel: 1) && !state.isOpen(channel: 1))
+    let number = state.requested(.closeChannel, channel: 1)
+    #expect(!state.isInUse(channel: 1))
+    #expect(try state.received(.channelOpenOK, id: 0, channel: 1) == .none)
+    #expect(try state.received(.qosOK, id: 0, channel: 1) == .none)
+    #expect(try state.received(.deliver(tag: 1, isRedelivered: false), id: 0, channel: 1) == .none)
+    #expect(try state.contentHeader(channel: 1, size: 0) == false)
+    #expect(
+      try state.received(.channelCloseOK, id: 0, channel: 1)
+        == .tell(.completed(channel: 1, operation: number, reply: AMQPReply())))
+    _ = state.requested(.openChannel, channel: 1)
+    _ = try state.received(.channelOpenOK, id: 0, channel: 1)
+    #expect(state.isOpen(channel: 1) && state.isInUse(channel: 1))
+  }
+
   @Test func contentInParts() throws {
     var state = try openState()
     #expect(try state.received(.deliver(tag: 7, isRedelivered: true), id: 0, channel: 1) == .none)

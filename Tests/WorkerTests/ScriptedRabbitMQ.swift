@@ -118,6 +118,7 @@ final class ScriptedRabbitMQ: ListenerDelegate {
     case 0x000A_0028: session.method(0x000A_0029, [0], channel: 0)
     case 0x000A_0032: session.method(0x000A_0033, channel: 0)
     case 0x0014_000A: session.method(0x0014_000B, [0, 0, 0, 0], channel: channel)
+    case 0x0014_0028: session.method(0x0014_0029, channel: channel)
     case 0x0032_000A:
       session.method(0x0032_000B, text(arguments, 2).bytes + [0, 0, 0, 0, 0, 0, 0, 0], channel: channel)
     case 0x003C_0014:

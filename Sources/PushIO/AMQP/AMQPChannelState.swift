@@ -3,7 +3,7 @@ struct AMQPChannelState {
   enum Phase: Equatable {
     /// Not open; a frame on it is a protocol error of the peer. → opening
     case closed
-    /// channel.open was sent. → open, closed
+    /// channel.open was sent. → open, closing, closed
     case opening
     /// In use. → closing, closed
     case open

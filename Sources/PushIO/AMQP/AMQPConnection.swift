@@ -82,6 +82,9 @@ package final class AMQPConnection: TransportDelegate {
 
   package func isOpen(channel: UInt16) -> Bool { state.isOpen(channel: channel) }
 
+  /// Open, or being opened: it can be closed, and not opened again before that is answered.
+  package func isInUse(channel: UInt16) -> Bool { state.isInUse(channel: channel) }
+
   // MARK: events
 
   /// The next event; nil once all are reported. Invalidates the last message.

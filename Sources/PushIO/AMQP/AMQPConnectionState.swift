@@ -68,6 +68,12 @@ struct AMQPConnectionState {
     phase == .ready && Int(channel) < channels.count && channels[Int(channel)].phase == .open
   }
 
+  /// Open, or being opened: its number cannot be opened again before it is closed.
+  func isInUse(channel: UInt16) -> Bool {
+    guard phase == .ready, Int(channel) < channels.count else { return false }
+    return channels[Int(channel)].phase == .open || channels[Int(channel)].phase == .opening
+  }
+
   func error(ofChannel channel: UInt16) -> AMQPError? {
     Int(channel) < channels.count ? channels[Int(channel)].error : nil
   }
@@ -83,13 +89,13 @@ struct AMQPConnectionState {
       channels[index].reset(to: .opening)
       channels[index].error = nil
     case .closeChannel:
-      precondition(channels[index].phase == .open, "channel \(channel) is not open")
+      // May follow channel.open without waiting for its answer.
+      precondition(isInUse(channel: channel), "channel \(channel) is not open")
       channels[index].reset(to: .closing)
     case .declareExchange, .declareQueue, .inspectQueue, .inspectExchange, .bind, .purge, .deleteQueue,
       .deleteExchange, .prefetch, .consume, .cancel, .selectConfirms:
       // Operations may follow channel.open without waiting for its answer.
-      precondition(
-        channels[index].phase == .open || channels[index].phase == .opening, "channel \(channel) is not open")
+      precondition(isInUse(channel: channel), "channel \(channel) is not open")
     }
     nextOperation &+= 1
     channels[index].pending.append(AMQPChannelState.Pending(number: nextOperation, reply: operation.reply))

@@ -253,8 +253,9 @@ final class OutcomeFeed {
     deliver(.outcome(offset: offset, body: body, delivery: outcome), delivery.channel, open)
   }
 
+  /// Also where RabbitMQ has not even opened it: its number is free once the close is answered.
   private func closeChannel(_ channel: UInt16) {
-    guard let connection = client.connection, connection.isOpen(channel: channel) else {
+    guard let connection = client.connection, connection.isInUse(channel: channel) else {
       channels[channel] = nil
       return
     }
