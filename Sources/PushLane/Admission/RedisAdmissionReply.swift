@@ -15,7 +15,7 @@ enum RedisAdmissionReply {
     case .integer where value.integer > 0:
       self = .admission(.limited(retryAfterMilliseconds: value.integer))
     case .integer:
-      self = .admission(.dead(unregisteredAt: min(0 &- value.integer, Limits.unixMillisecondsMaximum)))
+      self = .admission(.dead(unregisteredAt: min(max(0, 0 &- value.integer), Limits.unixMillisecondsMaximum)))
     case .status:
       self = .admission(connection.withText(of: value) { Admission(status: $0) })
     case .bulk:

@@ -61,7 +61,7 @@ struct GatewayHeartbeat: Sendable {
   /// Redis' time, and all gateways that ran within `keptMilliseconds`; nil: the reply is another one.
   static func read(_ reply: RedisReply) -> (now: Int64, all: [GatewayHeartbeat])? {
     guard case .array(let parts) = reply, parts.count == 2, let now = parts[0].text.flatMap({ Int64($0) }),
-      let hash = parts[1].hash
+      0...Limits.unixMillisecondsMaximum ~= now, let hash = parts[1].hash
     else { return nil }
     let all = hash.compactMap { name, value in GatewayHeartbeat(name, String(decoding: value, as: UTF8.self)) }
     return (now, all.filter { $0.at + keptMilliseconds >= now }.sorted { $0.name < $1.name })
@@ -69,8 +69,8 @@ struct GatewayHeartbeat: Sendable {
 
   private init?(_ name: String, _ value: String) {
     let words = value.split(separator: " ")
-    guard words.count == 3, let at = Int64(words[0]), let revision = Int64(words[1]),
-      let store = Store(rawValue: String(words[2]))
+    guard words.count == 3, let at = Int64(words[0]), 0...Limits.unixMillisecondsMaximum ~= at,
+      let revision = Int64(words[1]), let store = Store(rawValue: String(words[2]))
     else { return nil }
     self.name = name
     self.at = at

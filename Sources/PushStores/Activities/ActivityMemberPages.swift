@@ -112,7 +112,7 @@ extension ActivityRegistry {
     guard let hash = hashes.first else { return then(.success(counts)) }
     redis.call(["HLEN", hash.key], key: hash.key) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .integer(let length) = reply else {
+      guard case .integer(let length) = reply, 0...Int64(OrdinalChunk.count) ~= length else {
         return then(.failure(.redis("\(hash.key) is no hash: does something else use its keys?")))
       }
       var counts = counts

@@ -53,7 +53,9 @@ extension ActivityRegistry {
     arguments.append(min(limit + 1 - found.ordinals.count, ActivityRegistry.placesAtOnce))
     redis.run(ActivityScript.places, keys: part.map { keys.live($0, id) }, arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .array(let lists) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
+      guard case .array(let lists) = reply, !lists.isEmpty else {
+        return then(.failure(.redis("unexpected reply to a script")))
+      }
       var found = found
       for (chunk, list) in zip(part, lists) {
         let ordinals = ActivityRegistry.places(list).map { UInt32(chunk * OrdinalChunk.count) + UInt32($0) }

@@ -117,7 +117,7 @@ final class ChannelEnsureFlow {
     case (1, _): return .lockedByOther
     case (2, 4):
       guard let intent = values[1].text.flatMap(ChannelIntent.init), let now = values[2].text.flatMap({ Int64($0) }),
-        let last = values[3].text
+        0...Limits.unixMillisecondsMaximum ~= now, let last = values[3].text
       else { return nil }
       discarded = last
       return .unfinished(intent, redisNow: now)

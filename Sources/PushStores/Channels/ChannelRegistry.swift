@@ -293,7 +293,7 @@ package final class ChannelRegistry {
       case .failure(let failure):
         then(.failure(failure))
       case .success(let reply):
-        guard case .integer(let count) = reply else {
+        guard case .integer(let count) = reply, 0...Int64(part.count) ~= count else {
           return then(.failure(.redis("unexpected reply to a channel script: does something else use its keys?")))
         }
         learn(

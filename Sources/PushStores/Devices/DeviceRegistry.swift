@@ -333,8 +333,9 @@ package final class DeviceRegistry {
       finish(transaction, .success(commit.answer), entry)
     case .integer(2):
       finish(transaction, .success(.forgotten), entry)
-    case .integer(let time) where time < 0:
-      guard case .id(let id) = transaction.place else { preconditionFailure("only a registration can come too late") }
+    case .integer(let time) where -Limits.unixMillisecondsMaximum..<0 ~= time:
+      // Only a registration can come too late.
+      guard case .id(let id) = transaction.place else { return again(transaction, entry) }
       mark(.device(id), at: -time, in: entry.scope) { [self] failure in
         if let failure { return finish(transaction, .failure(failure), entry) }
         transaction.forget(at: -time)

@@ -29,6 +29,8 @@ package final class ExpansionStore {
 
   /// How long progress is kept after its last change, seconds.
   package static let seconds = 86_400
+  /// More pages were fixed by no step: each has a device of it.
+  static let stepPagesMaximum: UInt32 = 65_536
 
   private let redis: RedisClient
   private let prefix: String
@@ -105,7 +107,7 @@ package final class ExpansionStore {
 
   private static func fixed(_ words: [String], step: UInt32) -> Fixed? {
     guard words.count == 6, let first = UInt32(words[1]), let end = UInt32(words[2]), first <= end,
-      let devices = UInt64(words[4])
+      end - first <= ExpansionStore.stepPagesMaximum, let devices = UInt64(words[4])
     else { return nil }
     let next = UInt32(words[3]).map { ExpansionCursor(step: step + 1, ordinal: $0, pages: end, devices: devices) }
     return Fixed(pages: first..<end, next: next, isComplete: words[5] == "1")
