@@ -7,6 +7,9 @@ package struct Configuration: Equatable, Sendable {
   /// Unacknowledged deliveries of all lanes of a process: `lanes` times `rabbitmq.prefetch`. Each lane has tables for twice its share, about
   /// 2 KB for each delivery.
   package static let unacknowledgedMaximum = 2_000_000
+  /// Connections to APNs that all lanes of a process may open: `lanes` times credentials and their environments times
+  /// `apns.connections_max`. Linux gives a process about as many descriptors at most (`fs.nr_open`).
+  package static let connectionsMaximum = 1_000_000
 
   package struct RabbitMQ: Equatable, Sendable {
     /// The nodes to try in turn; at least one.

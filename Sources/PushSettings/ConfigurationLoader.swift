@@ -191,6 +191,19 @@ package struct ConfigurationLoader {
         process holds at most \(Configuration.unacknowledgedMaximum) deliveries; lower it or lanes, and start more workers
         """)
     }
+    // Each lane has a pool for each credential and environment.
+    let pools = credentials.reduce(0) { $0 + $1.environments.count }
+    let connections = values.integer("apns.connections_max")
+    if lanesInUse * pools * connections > Configuration.connectionsMaximum {
+      let bound = Configuration.connectionsMaximum / (lanesInUse * pools)
+      problem(
+        "", "apns.connections_max",
+        """
+        \(bound > 0 ? "must be at most \(bound)" : "has no value that fits") with \(credentials.count) credentials (each counts \
+        once an environment) and \(lanes == 0 ? "a lane for each of \(cores) cores" : "lanes \(lanes)"), not \(connections): a process \
+        opens at most \(Configuration.connectionsMaximum) connections; lower it or lanes, and start more workers
+        """)
+    }
     let delays = values.integers("retry.delays_s")
     let age = values.integer("retry.age_max_s")
     if let last = delays.last, last >= age {

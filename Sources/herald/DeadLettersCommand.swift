@@ -136,7 +136,9 @@ struct DeadLettersCommand: ParsableCommand {
     var dryRun = false
 
     func validate() throws {
-      if let rate, !(rate > 0 && rate.isFinite) { throw ValidationError("--rate must be above 0, not \(rate)") }
+      if let rate, !(0.001...1_000_000 ~= rate) {
+        throw ValidationError("--rate must be from 0.001 to 1000000, not \(rate)")
+      }
     }
 
     func run() throws {

@@ -97,7 +97,11 @@ struct WorkerCommandTests {
     let version = try ChildProcess.run([program, "--version"])
     #expect(version.status == 0)
     #expect(version.output.split(separator: ".").count == 3, "\(version.output)")
-    for wrong in [["walk"], ["run", "--fast"], ["enqueue", "--class", "express"], ["results", "--limit", "0"]] {
+    for wrong in [
+      ["walk"], ["run", "--fast"], ["enqueue", "--class", "express"], ["results", "--limit", "0"],
+      // The time until the next copy would be no number of milliseconds.
+      ["dead-letters", "replay", "--rate", "1e-300"], ["dead-letters", "replay", "--rate", "nan"],
+    ] {
       let result = try ChildProcess.run([program] + wrong)
       #expect(result.status == 64, "\(wrong): \(result.status)")
       #expect(result.output.isEmpty && result.errors.contains("Usage"), "\(wrong): \(result.errors)")

@@ -39,6 +39,8 @@ struct AMQPAddressTests {
   @Test(arguments: [
     "http://h", "h:5672", "amqp://h:0", "amqp://h:70000", "amqp://h:x", "amqp://%zz@h", "amqp://secret:sec%ret@h",
     "amqp://h?heartbeat=x", "amqp://h?unknown=1", "amqp://[::1", "amqp://[::1]x", "amqp://%ff@h",
+    "amqp://h%00x", "amqp://u%00v:p@h", "amqp://u:p%00@h", "amqp://h/v%00",
+    "amqp://u:\(String(repeating: "p", count: 4097))@h",
   ])
   func refused(url: String) {
     #expect {

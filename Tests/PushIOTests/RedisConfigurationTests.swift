@@ -32,6 +32,7 @@ struct RedisConfigurationTests {
     "redis://:hunter2%zz@host", "redis://:hunter2%ff@host", "redis://:hunter2%00@host", "redis://:hunter2@[::1",
     "redis://:hunter2@[::1]x", "redis-sentinel://a/main?sentinel_password=hunter2%",
     "redis://a?sentinel_password=hunter2", "redis://hunter2@host", "unix://:hunter2@run/socket", "unix://",
+    "redis-cluster://:hunter2@" + Array(repeating: "a", count: 257).joined(separator: ","),
   ])
   func whatIsWrongIsSaidWithoutThePassword(url: String) {
     #expect {

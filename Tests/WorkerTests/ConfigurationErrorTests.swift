@@ -2,6 +2,15 @@ import PushSettings
 import TestSupport
 import Testing
 
+/// So many credentials, each for production and sandbox.
+private func tokens(_ count: Int) -> String {
+  "credentials:"
+    + (0..<count).map {
+      "\n- {name: c\($0), team_id: ABCDE12345, key_id: ABCDE1234\($0 % 10), key_file: k, apps: [a\($0)]}"
+    }
+    .joined()
+}
+
 /// Every error message, word for word: what is wrong, where, and the rule.
 @Suite struct ConfigurationErrorTests {
   @Test(arguments: [
@@ -136,6 +145,15 @@ import Testing
         """
         rabbitmq.prefetch: must be at most 7812 with lanes 256, not 65535: a process holds at most 2000000 deliveries; lower it or \
         lanes, and start more workers
+        """
+      ]
+    ),
+    (
+      "lanes: 256\napns: {connections_max: 100}\n\(tokens(20))",
+      [
+        """
+        apns.connections_max: must be at most 97 with 20 credentials (each counts once an environment) and lanes 256, not 100: a \
+        process opens at most 1000000 connections; lower it or lanes, and start more workers
         """
       ]
     ),

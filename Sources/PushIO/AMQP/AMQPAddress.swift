@@ -14,6 +14,9 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
   /// Requested seconds between heartbeats; 0 = none. nil if the URL does not set it.
   package var heartbeatSeconds: UInt16?
 
+  /// The login must fit into one small method.
+  static let passwordBytesMaximum = 4096
+
   package var description: String {
     "\(usesTLS ? "amqps" : "amqp")://\(user)@\(hostAndPort)\(virtualHost == "/" ? "/" : "/" + virtualHost)"
   }
@@ -73,6 +76,9 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
     for (text, name) in [(user, "user"), (virtualHost, "virtual host")] where text.utf8.count > 255 {
       throw .badURL("the \(name) is over 255 bytes")
     }
+    guard password.utf8.count <= AMQPAddress.passwordBytesMaximum else {
+      throw .badURL("the password is over \(AMQPAddress.passwordBytesMaximum) bytes")
+    }
     for option in (query ?? "").split(separator: "&") {
       var name = option
       let value = AMQPAddress.cut(&name, at: "=") ?? ""
@@ -102,14 +108,18 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
   }
 
   private static func decoded(_ text: Substring, _ what: String) throws(AMQPError) -> String {
+    let decoded: String
     do throws(PercentEncoding.Failure) {
-      return try PercentEncoding.decode(text)
+      decoded = try PercentEncoding.decode(text)
     } catch {
       switch error {
       case .escape: throw .badURL("a % in the \(what) is not followed by two hexadecimal digits")
       case .notUTF8: throw .badURL("the \(what) is not UTF-8")
       }
     }
+    // It would end a host's name for the resolver, and a user in the login.
+    guard !decoded.utf8.contains(0) else { throw .badURL("the \(what) has a zero byte") }
+    return decoded
   }
 }
 

@@ -18,8 +18,19 @@ package final class LoopThread: Sendable {
         start.body()
         return nil
       }, unsafe box.toOpaque())
-    precondition(status == 0, "a thread could not be started: \(status)")
+    guard status == 0 else { LoopThread.failed(name, status) }
     thread = started
+  }
+
+  /// Ends the process, which is of no use without the thread, with EX_OSERR: the system's limits are no bug of ours.
+  private static func failed(_ name: String, _ status: Int32) -> Never {
+    let text = """
+      herald: cannot start the thread \(name): \(systemErrorText(status)); lower lanes, or raise the limits of threads and memory \
+      (ulimit -u and -v, pids.max of the container)
+
+      """
+    unsafe text.utf8.span.withUnsafeBufferPointer { bytes in _ = unsafe write(2, bytes.baseAddress, bytes.count) }
+    exit(71)
   }
 
   /// Waits until the thread's body returned. Called once.

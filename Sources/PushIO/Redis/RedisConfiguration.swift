@@ -90,6 +90,9 @@ package struct RedisConfiguration: Hashable, Sendable {
         let (host, port) = try RedisConfiguration.hostAndPort(node, defaultPort: isCluster ? 6379 : 26_379)
         addresses.append(.network(host: host, port: port))
       }
+      guard addresses.count <= RedisClusterState.nodesMaximum else {
+        throw .invalidURL(rule: "names more than \(RedisClusterState.nodesMaximum) servers")
+      }
       self.init(address: addresses[0])
       seeds = addresses
       usesTLS = scheme.hasPrefix("rediss")
