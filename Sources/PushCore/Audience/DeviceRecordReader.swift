@@ -5,11 +5,13 @@ extension DeviceRecord {
     _ bytes: [UInt8], _ words: borrowing DeviceWords
   ) throws(DeviceRecordError) -> (record: DeviceRecord, words: Set<UInt32>) {
     var reader = DeviceRecordReader(bytes: bytes)
-    let version = try reader.byte()
-    guard version == DeviceRecord.version || version == DeviceRecord.versionWithoutTimes else {
-      throw .unknownVersion(version)
+    let first = try reader.byte()
+    reader.version = first & ~DeviceRecord.timesFlag
+    reader.hasOtherTimes = first != reader.version
+    guard DeviceRecord.versionWithoutTimes...DeviceRecord.version ~= reader.version else {
+      throw .unknownVersion(reader.version)
     }
-    reader.isVersion1 = version == DeviceRecord.versionWithoutTimes
+    guard !reader.hasOtherTimes || reader.version == DeviceRecord.version else { throw .broken }
     let record = try reader.record(words)
     guard reader.position == bytes.count else { throw .broken }
     guard reader.unknownWords.isEmpty else { throw .unknownWords(reader.unknownWords.sorted()) }
@@ -20,11 +22,20 @@ extension DeviceRecord {
 /// Reads a record's bytes. Any bytes give a record or an error.
 private struct DeviceRecordReader {
   let bytes: [UInt8]
-  var isVersion1 = false
+  var version = DeviceRecord.version
+  /// Whether not all fields have the record's time.
+  var hasOtherTimes = false
   /// The record's time.
   private var at: Int64 = 0
-  /// nil: all fields have the record's time.
-  private var table: TimeTable?
+  /// That of the fields without an exception.
+  private var common: Int64 = 0
+  /// Ascending by place.
+  private var exceptions: [(place: Int, time: Int64?)] = []
+  private var exceptionsRead = 0
+  /// Of the next field with a time.
+  private var place = 0
+  /// Version 2: the times, by the number that follows each field. Empty: all fields have the record's.
+  private var numberedTimes: [Int64?] = []
   var position = 0
   var words: Set<UInt32> = []
   var unknownWords: Set<UInt32> = []
@@ -35,14 +46,23 @@ private struct DeviceRecordReader {
 
   mutating func record(_ words: borrowing DeviceWords) throws(DeviceRecordError) -> DeviceRecord {
     typealias Field = DeviceRecord.Field
+    let isVersion1 = version == DeviceRecord.versionWithoutTimes
     let fingerprint = isVersion1 ? 0 : UInt32(truncatingIfNeeded: try fixed(4))
     let fields = try number()
-    guard fields & ~(isVersion1 ? Field.allOfVersion1 : Field.all) == 0 else { throw .broken }
+    let known =
+      switch version {
+      case DeviceRecord.versionWithoutTimes: Field.allOfVersion1
+      case DeviceRecord.versionWithNumberedTimes: Field.allOfVersion2
+      default: Field.all
+      }
+    guard fields & ~known == 0 else { throw .broken }
     let id = try self.id()
-    at = Int64(bitPattern: try number())
+    common = Int64(bitPattern: try number())
+    at = common
+    if hasOtherTimes { try readTimes() }
+    if fields & Field.times != 0 { try readNumberedTimes() }
     var record = DeviceRecord(id: id, at: at)
     record.fingerprint = fingerprint
-    if fields & Field.times != 0 { table = try timeTable() }
     if fields & Field.user != 0 {
       record.user = try self.id()
       record.times.user = try time()
@@ -90,6 +110,7 @@ private struct DeviceRecordReader {
     if fields & Field.removedTags != 0 { record.removedTags = try removals(words) }
     if fields & Field.removedStartTokens != 0 { record.removedStartTokens = try removals(words) }
     if fields & Field.increments != 0 { try readIncrements(&record.tags) }
+    guard exceptionsRead == exceptions.count else { throw .broken }
     return record
   }
 
@@ -103,22 +124,51 @@ private struct DeviceRecordReader {
     record.times.increments = at
   }
 
-  private mutating func timeTable() throws(DeviceRecordError) -> TimeTable {
-    var differences: [Int64] = []
-    for _ in 0..<(try count()) { differences.append(try signed()) }
-    return TimeTable(at: at, differences: differences)
+  private mutating func readTimes() throws(DeviceRecordError) {
+    let head = try number()
+    var last = common
+    for index in 0..<(try count(head >> 2)) {
+      last = last &- (try signed())
+      if index == 0, head & 1 != 0 { at = last }
+      try readPlaces(of: last)
+    }
+    if head & 2 != 0 { try readPlaces(of: nil) }
+    exceptions.sort { $0.place < $1.place }
   }
 
-  /// The time of the field before it.
-  private mutating func time() throws(DeviceRecordError) -> Int64? {
-    guard let table else { return at }
-    let number = try number()
-    if number == 0 { return at }
-    guard number <= UInt64(table.times.count) else {
-      guard number == UInt64(table.times.count + 1) else { throw .broken }
-      return nil
+  private mutating func readPlaces(of time: Int64?) throws(DeviceRecordError) {
+    var place = -1
+    while true {
+      let number = try number()
+      if number == 0, place < 0 { return }
+      // Each field has at least a bit.
+      guard number >> 1 <= UInt64(bytes.count * 8) else { throw .broken }
+      place += Int(number >> 1)
+      exceptions.append((place, time))
+      if number & 1 == 0 { return }
     }
-    return table.times[Int(number) - 1]
+  }
+
+  private mutating func readNumberedTimes() throws(DeviceRecordError) {
+    var last = at
+    numberedTimes = [at]
+    for _ in 0..<(try count()) {
+      last = last &- (try signed())
+      numberedTimes.append(last)
+    }
+    numberedTimes.append(nil)
+  }
+
+  /// The time of the next field.
+  private mutating func time() throws(DeviceRecordError) -> Int64? {
+    guard numberedTimes.isEmpty else {
+      guard let number = Int(exactly: try number()), numberedTimes.indices.contains(number) else { throw .broken }
+      return numberedTimes[number]
+    }
+    defer { place += 1 }
+    guard exceptionsRead < exceptions.count, exceptions[exceptionsRead].place == place else { return common }
+    exceptionsRead += 1
+    return exceptions[exceptionsRead - 1].time
   }
 
   private mutating func sureTime() throws(DeviceRecordError) -> Int64 {
@@ -200,8 +250,9 @@ private struct DeviceRecordReader {
   }
 
   /// The number of elements that follow, each at least one byte.
-  private mutating func count() throws(DeviceRecordError) -> Int {
-    let number = try number()
+  private mutating func count() throws(DeviceRecordError) -> Int { try count(try number()) }
+
+  private func count(_ number: UInt64) throws(DeviceRecordError) -> Int {
     guard number <= UInt64(bytes.count - position) else { throw .broken }
     return Int(number)
   }
@@ -236,6 +287,7 @@ private struct DeviceRecordReader {
 
   private mutating func token() throws(DeviceRecordError) -> DeviceRecord.Token {
     let token = Array(try run(try number()))
+    let isVersion1 = version == DeviceRecord.versionWithoutTimes
     return DeviceRecord.Token(bytes: token, at: isVersion1 ? at &- (try signed()) : try sureTime())
   }
 

@@ -1,16 +1,23 @@
-/// The encoding of a record: about 200 bytes for a device with two tokens, a user and eight tags.
+/// The encoding of a record: about 240 bytes for a device with two tokens, a user and eight tags.
 ///
-/// A version, the fingerprint in four bytes, the lowest first, the fields that are present (`Field`), then the fields in
-/// this order. A number is a varint: seven bits a byte, the lowest first, 128 set if more follow. A signed number has its
-/// sign in the lowest bit. An id is 16 bytes if it is a UUID, else text after its length.
+/// A version, the fingerprint in four bytes, the lowest first, the fields that are present (`Field`), the id, the time,
+/// then the fields in this order. A number is a varint: seven bits a byte, the lowest first, 128 set if more follow. A
+/// signed number has its sign in the lowest bit. An id is 16 bytes if it is a UUID, else text after its length.
 ///
-/// If not all fields are of the record's time, the other times follow it (`TimeTable`), and the number of its time
-/// follows each field. Other times are stored as the record's time minus theirs.
+/// If not all fields are of the record's time, the version has `timesFlag`, the time is that of most fields, and the
+/// others follow it (`DeviceRecordTimes`): their number times four, 2 if some fields have none, 1 if the first is the
+/// record's; then each as the one before minus itself, and the places of its fields. A place is its distance from the one
+/// before (-1 before the first), times two, 1 if another follows; 0: no place.
+/// Times of gone tokens and increments are stored as the record's time minus theirs.
 ///
-/// A record of version 1 has no fingerprint and no times but its own and those of tokens.
+/// Version 2 stored the number of its time after each field. Version 1 had no fingerprint, and no times but the record's
+/// and those of tokens.
 extension DeviceRecord {
-  package static let version: UInt8 = 2
+  package static let version: UInt8 = 3
+  static let versionWithNumberedTimes: UInt8 = 2
   package static let versionWithoutTimes: UInt8 = 1
+  /// In the byte of the version.
+  static let timesFlag: UInt8 = 128
 
   /// Bits of the first number.
   enum Field {
@@ -26,13 +33,15 @@ extension DeviceRecord {
     static let increments: UInt64 = 256
     /// Version 1: before the last one: how many, and each.
     static let moreIncrements: UInt64 = 512
+    /// Version 2: how many times follow the record's, and each.
     static let times: UInt64 = 1024
     /// Bits of `TimedAbsence`, and the time of each.
     static let absences: UInt64 = 2048
     static let removedTags: UInt64 = 4096
     static let removedStartTokens: UInt64 = 8192
     static let allOfVersion1: UInt64 = 1023
-    static let all: UInt64 = 16_383 - moreIncrements
+    static let allOfVersion2: UInt64 = 16_383 - moreIncrements
+    static let all: UInt64 = allOfVersion2 - times
   }
 
   /// Bits of times without a value.
@@ -80,50 +89,56 @@ extension DeviceRecord {
     static let list: UInt64 = 5
   }
 
+  /// The times of the fields, in the order in which these are written.
+  private func fieldTimes(_ absences: [(bit: UInt64, at: Int64)]) -> [Int64?] {
+    var times: [Int64?] = []
+    times.reserveCapacity(8 + startTokens.count + tags.count)
+    if user != nil { times.append(self.times.user) }
+    if let token { times.append(token.at) }
+    for start in startTokens { times.append(start.token.at) }
+    if locale != nil { times.append(self.times.locale) }
+    if osVersion != nil { times.append(self.times.osVersion) }
+    if timeZone != nil { times.append(self.times.timeZone) }
+    for tag in tags { times.append(tag.at) }
+    for absence in absences { times.append(absence.at) }
+    for removal in removedTags { times.append(removal.at) }
+    for removal in removedStartTokens { times.append(removal.at) }
+    return times
+  }
+
   /// - Returns: the bytes, and the words that they refer to by number.
   package func encoded(_ words: borrowing DeviceWords) -> (bytes: [UInt8], words: [UInt32: String]) {
     let absences = absences
-    let table = TimeTable(of: self, absences.map(\.at))
-    var writer = DeviceRecordWriter(table: table)
+    let times = DeviceRecordTimes(at: at, fields: fieldTimes(absences))
+    var writer = DeviceRecordWriter()
     writer.bytes.reserveCapacity(320)
-    writer.bytes.append(DeviceRecord.version)
+    writer.bytes.append(times.isOneTime ? DeviceRecord.version : DeviceRecord.version | DeviceRecord.timesFlag)
     writer.append(fixed: UInt64(fingerprint), count: 4)
-    writer.append(fields(absences, table))
+    writer.append(fields(absences))
     writer.append(id: id)
-    writer.append(UInt64(bitPattern: at))
-    if let table { writer.append(table) }
-    if let user {
-      writer.append(id: user)
-      writer.append(time: times.user)
-    }
-    if let token { writer.append(token) }
+    writer.append(UInt64(bitPattern: times.common))
+    if !times.isOneTime { writer.append(times) }
+    if let user { writer.append(id: user) }
+    if let token { writer.append(token.bytes) }
     if !startTokens.isEmpty {
       writer.append(UInt64(startTokens.count))
       for start in startTokens {
         writer.append(word: start.type, words)
-        writer.append(start.token)
+        writer.append(start.token.bytes)
       }
     }
-    if let locale {
-      writer.append(word: locale, words)
-      writer.append(time: times.locale)
-    }
+    if let locale { writer.append(word: locale, words) }
     if let osVersion {
       writer.append(UInt64(osVersion.major))
       writer.append(UInt64(osVersion.minor))
       writer.append(UInt64(osVersion.patch))
-      writer.append(time: times.osVersion)
     }
-    if let timeZone {
-      writer.append(word: timeZone, words)
-      writer.append(time: times.timeZone)
-    }
+    if let timeZone { writer.append(word: timeZone, words) }
     if !tags.isEmpty {
       writer.append(UInt64(tags.count))
       for tag in tags {
         writer.append(word: tag.name, words)
         writer.append(tag.value)
-        writer.append(time: tag.at)
       }
     }
     if !goneTokens.isEmpty {
@@ -133,17 +148,14 @@ extension DeviceRecord {
         writer.append(signed: at &- gone.at)
       }
     }
-    if !absences.isEmpty {
-      writer.append(absences.reduce(0) { $0 | $1.bit })
-      for absence in absences { writer.append(time: absence.at) }
-    }
+    if !absences.isEmpty { writer.append(absences.reduce(0) { $0 | $1.bit }) }
     if !removedTags.isEmpty { writer.append(removedTags, words) }
     if !removedStartTokens.isEmpty { writer.append(removedStartTokens, words) }
     if tags.contains(where: { !$0.increments.isEmpty }) { writer.append(incrementsOf: tags, before: at) }
     return (writer.bytes, writer.words)
   }
 
-  private func fields(_ absences: [(bit: UInt64, at: Int64)], _ table: TimeTable?) -> UInt64 {
+  private func fields(_ absences: [(bit: UInt64, at: Int64)]) -> UInt64 {
     var fields: UInt64 = 0
     if user != nil { fields |= Field.user }
     if token != nil { fields |= Field.token }
@@ -154,7 +166,6 @@ extension DeviceRecord {
     if !tags.isEmpty { fields |= Field.tags }
     if !goneTokens.isEmpty { fields |= Field.goneTokens }
     if tags.contains(where: { !$0.increments.isEmpty }) { fields |= Field.increments }
-    if table != nil { fields |= Field.times }
     if !absences.isEmpty { fields |= Field.absences }
     if !removedTags.isEmpty { fields |= Field.removedTags }
     if !removedStartTokens.isEmpty { fields |= Field.removedStartTokens }
@@ -162,61 +173,7 @@ extension DeviceRecord {
   }
 }
 
-/// The times of a record's fields that are not its own. A field's time is written as a number: 0 is the record's, then
-/// come these, then one for none.
-struct TimeTable {
-  let at: Int64
-  private(set) var times: [Int64] = []
-
-  /// nil: all fields have the record's time.
-  init?(of record: DeviceRecord, _ absences: [Int64]) {
-    at = record.at
-    var isNeeded = false
-    func note(_ time: Int64?, _ times: inout [Int64]) {
-      guard let time else {
-        isNeeded = true
-        return
-      }
-      if time != record.at, !times.contains(time) { times.append(time) }
-    }
-    if record.user != nil { note(record.times.user, &times) }
-    if let token = record.token { note(token.at, &times) }
-    for start in record.startTokens { note(start.token.at, &times) }
-    if record.locale != nil { note(record.times.locale, &times) }
-    if record.osVersion != nil { note(record.times.osVersion, &times) }
-    if record.timeZone != nil { note(record.times.timeZone, &times) }
-    for tag in record.tags { note(tag.at, &times) }
-    for time in absences { note(time, &times) }
-    for removal in record.removedTags { note(removal.at, &times) }
-    for removal in record.removedStartTokens { note(removal.at, &times) }
-    guard isNeeded || !times.isEmpty else { return nil }
-    // So the differences are small.
-    times.sort(by: >)
-  }
-
-  /// From a record: each as the one before minus itself, the first one before being the record's.
-  init(at: Int64, differences: [Int64]) {
-    self.at = at
-    var last = at
-    for difference in differences {
-      last = last &- difference
-      times.append(last)
-    }
-  }
-
-  var differences: [Int64] { zip([at] + times, times).map { $0 &- $1 } }
-
-  func number(of time: Int64?) -> UInt64 {
-    guard let time else { return UInt64(times.count + 1) }
-    if time == at { return 0 }
-    guard let index = times.firstIndex(of: time) else { preconditionFailure("the table has all times of its record") }
-    return UInt64(index + 1)
-  }
-}
-
 private struct DeviceRecordWriter {
-  /// nil: all times are the record's.
-  let table: TimeTable?
   var bytes: [UInt8] = []
   var words: [UInt32: String] = [:]
 
@@ -258,27 +215,34 @@ private struct DeviceRecordWriter {
     append(fixed: uuid.low, count: 8)
   }
 
-  mutating func append(_ token: DeviceRecord.Token) {
-    append(UInt64(token.bytes.count))
-    bytes.append(contentsOf: token.bytes)
-    append(time: token.at)
+  mutating func append(_ token: [UInt8]) {
+    append(UInt64(token.count))
+    bytes.append(contentsOf: token)
   }
 
-  mutating func append(_ table: TimeTable) {
-    append(UInt64(table.times.count))
-    for difference in table.differences { append(signed: difference) }
+  mutating func append(_ times: DeviceRecordTimes) {
+    append(UInt64(times.others.count) << 2 | (times.none.isEmpty ? 0 : 2) | (times.isRecordOther ? 1 : 0))
+    var last = times.common
+    for other in times.others {
+      append(signed: last &- other.time)
+      append(places: other.places)
+      last = other.time
+    }
+    if !times.none.isEmpty { append(places: times.none) }
   }
 
-  mutating func append(time: Int64?) {
-    if let table { append(table.number(of: time)) }
+  private mutating func append(places: [Int]) {
+    guard let end = places.last else { return append(0) }
+    var last = -1
+    for place in places {
+      append(UInt64(place - last) << 1 | (place == end ? 0 : 1))
+      last = place
+    }
   }
 
   mutating func append(_ removals: [DeviceRecord.Removal], _ words: borrowing DeviceWords) {
     append(UInt64(removals.count))
-    for removal in removals {
-      append(word: removal.name, words)
-      append(time: removal.at)
-    }
+    for removal in removals { append(word: removal.name, words) }
   }
 
   mutating func append(incrementsOf tags: [DeviceRecord.Tag], before at: Int64) {

@@ -390,8 +390,8 @@ enum DeviceScript {
       local values = redis.call('HMGET', P .. 'd:' .. group, unpack(fields))
       for index = 1, #fields do
         local record = values[index]
-        result[#result + 1] = record and string.byte(record) == \#(DeviceRecord.version) and string.sub(record, 2, 5)
-          or '\0\0\0\0'
+        local isKnown = record and string.byte(record) ~= \#(DeviceRecord.versionWithoutTimes)
+        result[#result + 1] = isKnown and string.sub(record, 2, 5) or '\0\0\0\0'
       end
       fields = {}
     end
