@@ -35,6 +35,7 @@ struct DeviceCommit {
   /// Once it is stored.
   var answer = RegistrationAnswer.changed
 
+  var recordCount: Int { records.count }
   /// Of the largest record.
   var recordBytes: Int { records.map(\.new.count).max() ?? 0 }
   var changesNothing: Bool { records.allSatisfy { $0.old == $0.new } }

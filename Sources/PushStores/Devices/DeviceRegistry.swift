@@ -27,6 +27,10 @@ package final class DeviceRegistry {
 
   /// Maximum changes in one script: about three milliseconds of Redis.
   private static let batch = 48
+  /// Maximum records that one script reads, and changes: of the largest ones 8 MiB, half of the largest reply.
+  private static let batchRecords = 512
+  /// Maximum words to look up at once.
+  private static let batchWords = 1_000
   /// A change is given up after this many conflicting changes of its device.
   private static let attemptsMaximum = 50
   /// Interval at which the app is added again to the list of apps with devices, in case Redis lost it.
@@ -191,17 +195,22 @@ package final class DeviceRegistry {
   /// Sends the reads and writes queued since the last turn.
   package func turn() {
     for entry in scopes.values {
-      while !entry.storing.isEmpty {
-        let part = Array(entry.storing.prefix(DeviceRegistry.batch))
-        entry.storing.removeFirst(part.count)
-        store(part, entry)
-      }
-      while !entry.reading.isEmpty {
-        let part = Array(entry.reading.prefix(DeviceRegistry.batch))
-        entry.reading.removeFirst(part.count)
-        read(part, entry)
-      }
+      while !entry.storing.isEmpty { store(nextBatch(&entry.storing) { $0.commit.recordCount }, entry) }
+      while !entry.reading.isEmpty { read(nextBatch(&entry.reading) { $0.recordsMaximum }, entry) }
     }
+  }
+
+  /// Removes as many changes as fit in one script: at least one.
+  private func nextBatch<Change>(_ changes: inout [Change], records: (Change) -> Int) -> [Change] {
+    var count = 0
+    var sum = 0
+    for change in changes.prefix(DeviceRegistry.batch) {
+      sum += records(change)
+      if count > 0, sum > DeviceRegistry.batchRecords { break }
+      count += 1
+    }
+    defer { changes.removeFirst(count) }
+    return Array(changes.prefix(count))
   }
 
   private func read(_ transactions: [DeviceTransaction], _ entry: DeviceRegistryScope) {
@@ -372,19 +381,25 @@ package final class DeviceRegistry {
   // MARK: - Words
 
   func learn(_ numbers: Set<UInt32>, _ entry: DeviceRegistryScope, then: @escaping (DeviceRegistryFailure?) -> Void) {
+    learn(numbers.sorted()[...], entry, then)
+  }
+
+  private func learn(
+    _ numbers: ArraySlice<UInt32>, _ entry: DeviceRegistryScope, _ then: @escaping (DeviceRegistryFailure?) -> Void
+  ) {
     guard !numbers.isEmpty else { return then(nil) }
-    let numbers = numbers.sorted()
+    let part = numbers.prefix(DeviceRegistry.batchWords)
     var arguments = RedisArguments()
-    for number in numbers { arguments.append(DeviceCommit.bytes(number)) }
-    run(DeviceScript.words, arguments, in: entry.scope) { result in
+    for number in part { arguments.append(DeviceCommit.bytes(number)) }
+    run(DeviceScript.words, arguments, in: entry.scope) { [self] result in
       switch result {
       case .failure(let failure):
         then(failure)
-      case .success(.array(let texts)) where texts.count == numbers.count:
-        for (number, reply) in zip(numbers, texts) {
+      case .success(.array(let texts)) where texts.count == part.count:
+        for (number, reply) in zip(part, texts) {
           if let text = reply.text { entry.words.learned(number, text) }
         }
-        then(nil)
+        learn(numbers.dropFirst(part.count), entry, then)
       case .success:
         then(.unreadable("\(entry.keys.words): does something else use this key?"))
       }

@@ -106,7 +106,7 @@ enum DeviceScript {
         times[index] = math.max(tonumber(found[index] or 0), tonumber(found[marked + index] or 0))
       end
     end
-    local added = {'HSET', P .. 'word'}
+    local added = {}
     for _ = 1, words do
       local number, text = take(), take()
       local known = redis.call('HGET', P .. 'word', number)
@@ -117,9 +117,10 @@ enum DeviceScript {
         return number
       end
     end
-    if #added > 2 then
-      if redis.call('HLEN', P .. 'word') + #added / 2 > \#(DeviceWords.countMaximum) then return '' end
-      writes[1] = added
+    if #added > 0 and redis.call('HLEN', P .. 'word') + #added / 2 > \#(DeviceWords.countMaximum) then return '' end
+    -- Lua unpacks fewer than 8,000 values at a time.
+    for first = 1, #added, 1000 do
+      write('HSET', P .. 'word', unpack(added, first, math.min(first + 999, #added)))
     end
     if versions > 0 then
       local seen = {'SADD', P .. 'os'}
@@ -407,7 +408,7 @@ enum DeviceScript {
     return table.concat(result)
     """#)
 
-  /// KEYS: tag, next. ARGV: words' numbers. Replies the word of each, or nil.
+  /// KEYS: tag, next. ARGV: words' numbers, fewer than 8,000: Lua unpacks no more. Replies the word of each, or nil.
   static let words = LuaScript("return redis.call('HMGET', KEYS[1] .. 'word', unpack(ARGV))")
 
   /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; a mark's subject, its time (Unix ms), its

@@ -100,6 +100,12 @@ final class DeviceTransaction {
     return sets
   }
 
+  /// The number of records that it reads at most: its device's, and those of its tokens' holders.
+  var recordsMaximum: Int {
+    guard case .register(let registration, _) = action else { return 1 }
+    return 2 + registration.startTokens.count
+  }
+
   /// Decides by what was read.
   /// - Parameters:
   ///   - now: Unix milliseconds.
