@@ -92,12 +92,12 @@ struct RegistrationConsumerTests {
     // Activities are remembered for 12 hours.
     let recent = head.replacingOccurrences(of: "1790000000001", with: "\(Int64(Date().timeIntervalSince1970 * 1000))")
     let bad = [
-      "{", device(1, ",\"tokn\":\"00\""), device(2, ",\"tags\":{\"n\":{\"increment\":1}}"),
+      "{", device(1, ",\"tokn\":\"00\""), device(2, ",\"tags\":{\"n\":{\"increment\":1e308}}"),
       device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\""),
     ]
     try world.publish(
       [
-        device(1, ",\"user\":\"u\""), device(2, ",\"user\":\"u\",\"tags\":{\"n\":\"text\"}"),
+        device(1, ",\"user\":\"u\""), device(2, ",\"user\":\"u\",\"tags\":{\"n\":1e308}"),
         device(3, ",\"user\":\"v\""),
         device(3, ",\"user\":\"w\"", at: 1_789_999_999_999), "{\"kind\":\"forget\",\(head),\"user\":\"v\"}",
         "{\"kind\":\"activity\",\(recent),\"device\":\"hwid-1\",\"activity\":\"ride\",\"token\":\"01010101\"}",
@@ -120,7 +120,7 @@ struct RegistrationConsumerTests {
       bad,
       [
         ("invalid", "body: is not JSON"), ("invalid", "tokn: is not a key of a registration; did you mean token?"),
-        ("invalid", "tags.n: cannot be incremented: this device's is no number"),
+        ("invalid", "tags.n: cannot be incremented any further"),
         ("invalid", "body: must be at most 65536 bytes, not 70"),
       ])
     {

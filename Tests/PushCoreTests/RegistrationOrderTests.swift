@@ -128,7 +128,7 @@ import Testing
     }
   }
 
-  /// Tags that are incremented are always numbers, so none is refused.
+  /// Tags that are incremented are numbers, and now and then a text.
   private func partial(_ source: inout RandomRegistrations) -> DeviceRegistration {
     var registration = source.registration()
     registration.device = "d"
@@ -136,9 +136,10 @@ import Testing
     if source.below(2) == 0, !registration.removesTags {
       let number = Double(source.below(9) - 4)
       let change: DeviceRegistration.Tag.Change =
-        switch source.below(4) {
-        case 0: .remove
-        case 1: .set(.number(number))
+        switch source.below(9) {
+        case 0...1: .remove
+        case 2...3: .set(.number(number))
+        case 4: .set(.text("none"))
         default: .increment(number)
         }
       registration.tags.append(.init(name: "count", change: change))

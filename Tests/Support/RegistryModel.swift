@@ -141,12 +141,8 @@ package struct RegistryModel {
       case .increment(let addend):
         if tag.increments.contains(where: { $0.at == at && $0.fingerprint == registration.fingerprint }) { continue }
         // Too old an increment counts for nothing, whatever the tag is.
-        let isOld = at < max(tag.field.last?.at ?? at, device.tagsRemoved ?? at)
-        switch tag.value(device.tagsRemoved) {
-        case .text where !isOld, .flag where !isOld, .list where !isOld: return false
-        case nil, .number, .text, .flag, .list: break
-        }
-        if !isOld { tag.increments.append((addend, at, registration.fingerprint)) }
+        if at < max(tag.field.last?.at ?? at, device.tagsRemoved ?? at) { break }
+        tag.increments.append((addend, at, registration.fingerprint))
       }
       device.tags[change.name] = tag
     }

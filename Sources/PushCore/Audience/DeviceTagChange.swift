@@ -95,11 +95,11 @@ extension DeviceRecord {
     if time.isOlder(than: tag.at) { return nil }
     // Its time may be another one than the first time, if the registration's is ahead of Redis'.
     if tag.increments.contains(where: { $0.fingerprint == fingerprint }) { return nil }
-    guard case .number(let number) = tag.value else {
-      return tag.error("cannot be incremented: this device's is no number")
+    // Of another value it is remembered only: a registration between the two, which comes later, may set a number.
+    if case .number(let number) = tag.value {
+      guard (number + addend).isFinite else { return tag.error("cannot be incremented any further") }
+      tag.value = .number(number + addend)
     }
-    guard (number + addend).isFinite else { return tag.error("cannot be incremented any further") }
-    tag.value = .number(number + addend)
     let place = tag.increments.lastIndex { $0.at <= time.at }.map { $0 + 1 } ?? 0
     tag.increments.insert(Increment(at: time.at, addend: addend, fingerprint: fingerprint), at: place)
     if let index { tags[index] = tag } else { tags.append(tag) }
