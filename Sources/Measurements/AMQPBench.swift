@@ -154,8 +154,8 @@ struct BenchBroker {
   func remove() {
     guard let admin = try? AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench") else { return }
     defer { admin.close() }
-    for queue in topology.workQueues + topology.channelQueues + [
-      topology.deadQueue, topology.registrationsQueue, outcomeQueue,
+    for queue in topology.workQueues + topology.channelQueues + topology.registrationQueues + [
+      topology.deadQueue, outcomeQueue,
     ] {
       _ = try? admin.perform(.deleteQueue(name: queue))
     }

@@ -165,7 +165,8 @@ class World:
         delays = [f"{PREFIX}.retry.{name}.{delay}" for name in herald.CLASSES for delay in herald.RETRY_DELAYS]
         others = [f"{PREFIX}.{name}" for name in ("jobs.isolated", "expansions", "registrations", "channels")]
         expansions = [f"{PREFIX}.retry.expansions.{delay}" for delay in (1, 5, 30)]
-        return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + others + delays + expansions
+        registrations = [f"{PREFIX}.retry.registrations.{delay}" for delay in (1, 5, 30)]
+        return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + others + delays + expansions + registrations
 
     def waiting(self):
         """Messages in Herald's work queues that no consumer has."""

@@ -47,6 +47,21 @@ package struct Topology: Equatable, Sendable {
   package var deadQueue: String { "\(prefix).dead" }
   package var resultsLogQueue: String { "\(prefix).results.log" }
   package var registrationsQueue: String { "\(prefix).registrations" }
+
+  /// Where registrations wait that exceed their app's share, ascending.
+  package static let registrationDelaysSeconds = [1, 5, 30]
+
+  package func registrationsRetryQueue(seconds: Int) -> String {
+    "\(prefix).retry.\(Topology.registrationsRetryRoutingKey(seconds: seconds))"
+  }
+
+  package static func registrationsRetryRoutingKey(seconds: Int) -> String { "registrations.\(seconds)" }
+
+  /// Where registrations may wait.
+  package var registrationQueues: [String] {
+    [registrationsQueue] + Topology.registrationDelaysSeconds.map { registrationsRetryQueue(seconds: $0) }
+  }
+
   /// Requests for channel management. Producers publish to it through the default exchange.
   package var channelsQueue: String { "\(prefix).channels" }
 
@@ -186,6 +201,12 @@ package struct Topology: Equatable, Sendable {
           name: expansionsRetryQueue(seconds: seconds),
           arguments: retryArguments(seconds: seconds, exchange: "", routingKey: expansionsQueue)))
     }
+    for seconds in Topology.registrationDelaysSeconds {
+      queues.append(
+        .declareQueue(
+          name: registrationsRetryQueue(seconds: seconds),
+          arguments: retryArguments(seconds: seconds, exchange: "", routingKey: registrationsQueue)))
+    }
     if let resultsLog {
       queues.append(
         .declareQueue(
@@ -225,6 +246,12 @@ package struct Topology: Equatable, Sendable {
         .bind(
           queue: expansionsRetryQueue(seconds: seconds), exchange: retryExchange,
           routingKey: Topology.expansionsRetryRoutingKey(seconds: seconds)))
+    }
+    for seconds in Topology.registrationDelaysSeconds {
+      bindings.append(
+        .bind(
+          queue: registrationsRetryQueue(seconds: seconds), exchange: retryExchange,
+          routingKey: Topology.registrationsRetryRoutingKey(seconds: seconds)))
     }
     if resultsLog != nil {
       bindings.append(.bind(queue: resultsLogQueue, exchange: resultsExchange, routingKey: "#"))

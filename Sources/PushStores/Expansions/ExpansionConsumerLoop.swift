@@ -33,7 +33,7 @@ final class ExpansionConsumerLoop {
     runner = ExpansionRunner(
       loop: loop, settings: settings, store: store, reader: reader, activities: activities,
       devices: DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix, seed: random.next()),
-      channels: channels, notice: notice)
+      channels: channels, seed: random.next(), notice: notice)
     queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
     var clock = ClockState()
     redis.followTime { ahead in
@@ -50,6 +50,7 @@ final class ExpansionConsumerLoop {
       }
     }
     queue.onDelivery = { [runner] in runner.take($0) }
+    queue.onFinished = { [runner] in runner.finished($0) }
     queue.onLost = { [runner] in runner.forgetDeliveries() }
   }
 
@@ -76,6 +77,7 @@ final class ExpansionConsumerLoop {
     redis.turn()
     if channels !== redis { channels.turn() }
     queue.turn()
+    runner.putOffExcess()
   }
 
   func drain() {

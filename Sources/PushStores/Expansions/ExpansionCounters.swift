@@ -14,6 +14,8 @@ package struct ExpansionCounters: Sendable {
   package var waitsPaused: UInt64 = 0
   package var waitsForStart: UInt64 = 0
   package var waitsForRedis: UInt64 = 0
+  /// Messages that were put off because their app had its share.
+  package var waitsForShare: UInt64 = 0
   /// Jobs of activities whose state never becomes stale.
   package var endlessStates: UInt64 = 0
   /// Invalid messages.

@@ -51,6 +51,8 @@ final class ExpansionDelivery {
   let firstSeen: Int64
   /// Deliveries of it, and of the messages that it is a copy of, none of which finished it.
   let unfinishedDeliveries: UInt32
+  /// Whose share it takes while it is in progress; nil: nobody's.
+  var app: ByteText?
   private(set) var publishes: [Publish] = []
   private var then: (() -> Void)?
   private(set) var isFinished = false

@@ -19,6 +19,8 @@ final class ExpansionQueue {
 
   /// Called with each delivery.
   var onDelivery: (ExpansionDelivery) -> Void = { _ in }
+  /// Called with each delivery that is finished.
+  var onFinished: (ExpansionDelivery) -> Void = { _ in }
   /// Called when the connection of the deliveries is gone.
   var onLost: () -> Void = {}
 
@@ -246,11 +248,13 @@ final class ExpansionQueue {
   private func advance() {
     for delivery in deliveries { delivery.advance() }
     guard deliveries.contains(where: \.isFinished) else { return }
-    for delivery in deliveries where delivery.isFinished {
+    let finished = deliveries.filter(\.isFinished)
+    deliveries.removeAll(where: \.isFinished)
+    for delivery in finished {
+      onFinished(delivery)
       guard isConsuming, delivery.epoch == epoch, let connection = consumer.connection else { continue }
       connection.acknowledge(delivery.tag, isMultiple: false, channel: ExpansionQueue.consumeChannel)
     }
-    deliveries.removeAll { $0.isFinished }
   }
 
   private func publish() {

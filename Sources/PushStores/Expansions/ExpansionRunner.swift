@@ -22,6 +22,8 @@ final class ExpansionRunner {
   let writer: OutcomeWriter
   let notice: (Logger.Level, String) -> Void
   private var parser = JobParser()
+  var random: SeededRandom
+  var shares: FairShares<ByteText, ExpansionDelivery>
   var counters = ExpansionCounters()
   /// Jobs with a step in progress, and their further steps that came meanwhile: two at once would publish everything
   /// twice.
@@ -46,7 +48,7 @@ final class ExpansionRunner {
 
   init(
     loop: EventLoop, settings: ExpansionSettings, store: ExpansionStore, reader: RegistryAudiences,
-    activities: ActivityRegistry, devices: DeviceRegistry, channels: RedisClient,
+    activities: ActivityRegistry, devices: DeviceRegistry, channels: RedisClient, seed: UInt64,
     notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
@@ -56,6 +58,8 @@ final class ExpansionRunner {
     self.activities = activities
     self.devices = devices
     self.channels = channels
+    random = SeededRandom(seed: seed)
+    shares = FairShares(limits: settings.shares)
     taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
     writer = OutcomeWriter(worker: settings.workerName)
@@ -65,7 +69,7 @@ final class ExpansionRunner {
   func take(_ delivery: ExpansionDelivery) {
     let body = delivery.body
     if replace(delivery) { return }
-    guard PageSettlement.isSettlement(body.span) else { return begin(delivery) }
+    guard PageSettlement.isSettlement(body.span) else { return enter(delivery) }
     if isGivenUp(delivery) { giveUp(settlement: delivery) } else { settle(delivery) }
   }
 
@@ -73,6 +77,7 @@ final class ExpansionRunner {
   func forgetDeliveries() {
     busy = [:]
     publishingOutcomes = [:]
+    shares = FairShares(limits: settings.shares)
     held = [:]
     timers = [:]
     taker.forget()
@@ -130,7 +135,7 @@ final class ExpansionRunner {
     let fallbackType: String?
   }
 
-  private func begin(_ delivery: ExpansionDelivery) {
+  func begin(_ delivery: ExpansionDelivery) {
     var job = PushJob()
     let step: Step
     do throws(JobError) {

@@ -63,6 +63,42 @@ extension ExpansionRunner {
     }
   }
 
+  // MARK: shares
+
+  /// Begins the message, or lets it wait until its app has room in its share.
+  func enter(_ delivery: ExpansionDelivery) {
+    var job = PushJob()
+    // Else it is refused.
+    if let step = try? read(delivery, into: &job) {
+      let app = ByteText(step.scope.app)
+      guard shares.enter(delivery, of: app, now: loop.now.monotonic) else { return }
+      delivery.app = app
+    }
+    begin(delivery)
+  }
+
+  /// It is acknowledged, and its share free.
+  func finished(_ delivery: ExpansionDelivery) {
+    guard let app = delivery.app else { return }
+    shares.leave(app)
+    while let (next, app) = shares.next() {
+      next.app = app
+      begin(next)
+    }
+  }
+
+  /// Puts off what exceeds an app's share.
+  func putOffExcess() {
+    for (delivery, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
+      counters.waitsForShare += 1
+      let seconds = FairShareLimits.delaySeconds(
+        slowMilliseconds: slowMilliseconds, of: Topology.expansionDelaysSeconds, random: random.next())
+      wait(delivery, seconds: seconds)
+    }
+  }
+
+  // MARK: Redis
+
   /// Redis did not answer: the message is retried, and nothing is lost.
   func waitForRedis(_ delivery: ExpansionDelivery, _ text: String) {
     counters.waitsForRedis += 1

@@ -5,8 +5,9 @@ import PushLane
 
 /// The registration consumer's work on its thread. It takes registrations from the queue, stores and acknowledges them.
 ///
-/// A registration is acknowledged once Redis stored it, an invalid one once the broker confirmed its dead letter. While
-/// Redis is unavailable, registrations wait here, up to the prefetch, and are retried in delivery order.
+/// A registration is acknowledged once Redis stored it, an invalid one once the broker confirmed its dead letter. While Redis is unavailable,
+/// registrations wait here, up to the prefetch, and each app's are retried in delivery order. In a cluster only those of some apps may wait:
+/// what exceeds an app's share waits in retry queues.
 final class RegistrationConsumerLoop {
   private let loop: EventLoop
   private let settings: RegistrationConsumerSettings
@@ -17,15 +18,16 @@ final class RegistrationConsumerLoop {
   private let consumer: RabbitMQClient
   private let publisher: ConfirmedPublisher
   private let dead: AMQPExchange
+  private let retries: AMQPExchange
   private let notice: (Logger.Level, String) -> Void
 
   /// Unacknowledged deliveries by tag, of the current consumer connection.
   private var deliveries: [UInt64: RegistrationDelivery] = [:]
   private var watermark: AckWatermark
-  /// Registrations that Redis did not store, and all later ones.
-  private var held: [RegistrationDelivery] = []
-  private var retryAt: Instant?
-  private var backoff: Backoff
+  private var shares: FairShares<AppScope, RegistrationDelivery>
+  /// Apps whose registrations Redis does not store: the first that failed comes first.
+  private var waits: [Wait] = []
+  private var putOffCount: UInt64 = 0
   private var random: SeededRandom
   private var received: UInt64 = 0
   private var results: [RegistrationCounters.Key: UInt64] = [:]
@@ -41,6 +43,15 @@ final class RegistrationConsumerLoop {
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
+
+  /// The registrations of one app that Redis did not store, and all later ones.
+  private struct Wait {
+    let scope: AppScope
+    var backoff: Backoff
+    var held: [RegistrationDelivery] = []
+    /// nil: they are being stored again.
+    var retryAt: Instant?
+  }
 
   private static let consumeChannel: UInt16 = 1
   /// A single acknowledgement costs a frame: only if an old delivery blocks this many.
@@ -59,8 +70,8 @@ final class RegistrationConsumerLoop {
     self.settings = settings
     redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
     registry = DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix, seed: random.next())
-    backoff = Backoff(
-      initialMilliseconds: settings.retryInitialMilliseconds, maximumMilliseconds: settings.retryMaximumMilliseconds)
+    shares = FairShares(limits: settings.shares)
+    retries = AMQPExchange(settings.rabbitmq.topology.retryExchange, isMandatory: true)
     self.random = random
     watermark = AckWatermark(capacity: Int(settings.registrationsMaximum))
     let topology = settings.rabbitmq.topology
@@ -87,7 +98,8 @@ final class RegistrationConsumerLoop {
     var counters = RegistrationCounters()
     counters.results = results
     counters.inFlight = deliveries.count
-    counters.waiting = held.count
+    counters.waiting = heldCount
+    counters.putOff = putOffCount
     counters.conflicts = registry.counters.conflicts
     counters.latePushes = activities.latePushes
     counters.isConnected = isConsuming && redis.isConnected
@@ -99,7 +111,7 @@ final class RegistrationConsumerLoop {
   /// Checks from now on whether registrations wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     let topology = settings.rabbitmq.topology
-    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: [topology.registrationsQueue]))
+    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.registrationQueues))
     checkWhetherEmpty()
   }
 
@@ -139,6 +151,7 @@ final class RegistrationConsumerLoop {
     if publisher.isReady, drainDeadline == nil { consumer.start() }
     while let event = consumer.nextEvent() { take(event) }
     retry()
+    putOffExcess()
     registry.turn()
     acknowledge()
   }
@@ -158,7 +171,8 @@ final class RegistrationConsumerLoop {
   /// requeued.
   var isDrained: Bool {
     guard let drainDeadline else { return false }
-    return deliveries.count == held.count || loop.now.monotonic >= drainDeadline
+    return deliveries.values.count { $0.hasShare || $0.refusal != nil } == heldCount
+      || loop.now.monotonic >= drainDeadline
   }
 
   /// Closes all connections: unacknowledged registrations are requeued. Keep turning until `isClosed`.
@@ -166,8 +180,7 @@ final class RegistrationConsumerLoop {
     guard !isClosing else { return }
     isClosing = true
     emptyWatch = nil
-    deliveries = [:]
-    held = []
+    forgetDeliveries()
     publisher.close()
     // A quorum queue drops acknowledgements in flight when their channel closes.
     loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
@@ -215,11 +228,16 @@ final class RegistrationConsumerLoop {
     isAskable = false
     consuming = nil
     isQueueEmpty = false
-    deliveries = [:]
-    held = []
+    forgetDeliveries()
     publisher.forget()
     // The queue may be gone: declare it before consuming again.
     publisher.declareAgain()
+  }
+
+  private func forgetDeliveries() {
+    deliveries = [:]
+    waits = []
+    shares = FairShares(limits: settings.shares)
   }
 
   private func acknowledge() {
@@ -237,6 +255,7 @@ final class RegistrationConsumerLoop {
     // Ignore an answer that came after its connection was lost.
     guard delivery.epoch == epoch, deliveries.removeValue(forKey: delivery.tag) != nil else { return }
     watermark.done(delivery.tag, now: loop.now.monotonic)
+    leave(delivery)
   }
 
   private func giveBack(_ delivery: RegistrationDelivery) {
@@ -245,6 +264,14 @@ final class RegistrationConsumerLoop {
     else { return }
     connection.reject(delivery.tag, requeue: true, channel: RegistrationConsumerLoop.consumeChannel)
     watermark.rejected(delivery.tag, now: loop.now.monotonic)
+    leave(delivery)
+  }
+
+  /// It is acknowledged, and its share free.
+  private func leave(_ delivery: RegistrationDelivery) {
+    guard delivery.hasShare, let scope = delivery.registration?.scope else { return }
+    shares.leave(scope)
+    while let (next, _) = shares.next() { begin(next) }
   }
 
   // MARK: - A registration's way
@@ -280,11 +307,14 @@ final class RegistrationConsumerLoop {
       refuse(delivery, connection: connection)
     } else if drainDeadline != nil {
       giveBack(delivery)
-    } else if retryAt != nil {
-      held.append(delivery)
-    } else {
-      store(delivery)
+    } else if let registration, shares.enter(delivery, of: registration.scope, now: loop.now.monotonic) {
+      begin(delivery)
     }
+  }
+
+  private func begin(_ delivery: RegistrationDelivery) {
+    delivery.hasShare = true
+    if let place = wait(of: delivery) { waits[place].held.append(delivery) } else { store(delivery) }
   }
 
   private func store(_ delivery: RegistrationDelivery) {
@@ -321,13 +351,15 @@ final class RegistrationConsumerLoop {
     guard delivery.epoch == epoch, deliveries[delivery.tag] != nil else { return }
     switch result {
     case .success(.refused(let error)):
+      redisAnswered(delivery)
       delivery.refusal = .init(reason: .invalid, detail: error.detail)
       refuse(delivery)
     case .success(let answer):
-      backoff.succeeded()
+      redisAnswered(delivery)
       count(delivery, answer.word)
       settled(delivery)
     case .failure(.unreadable(let text)):
+      redisAnswered(delivery)
       delivery.refusal = .init(reason: .failed, detail: text)
       refuse(delivery)
     case .failure(let failure):
@@ -349,17 +381,27 @@ final class RegistrationConsumerLoop {
   private func deadLetter(
     of delivery: RegistrationDelivery, _ refusal: RegistrationDelivery.Refusal
   ) -> ConfirmedPublisher.Message {
+    copy(of: delivery, to: dead, []) { properties in
+      properties.addHeader("x-herald-reason", literal: refusal.reason.word)
+      properties.addHeader("x-herald-detail", refusal.detail)
+      properties.addHeader("x-herald-class", literal: "registrations")
+    }
+  }
+
+  /// A copy that replaces it.
+  private func copy(
+    of delivery: RegistrationDelivery, to exchange: AMQPExchange, _ routingKey: [UInt8],
+    describe: @escaping (AMQPProperties) -> Void = { _ in }
+  ) -> ConfirmedPublisher.Message {
     ConfirmedPublisher.Message(
-      exchange: dead, routingKey: [],
+      exchange: exchange, routingKey: routingKey,
       describe: { properties in
         let metadata = delivery.metadata
         if !metadata.messageID.isEmpty {
           properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
         }
         if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
-        properties.addHeader("x-herald-reason", literal: refusal.reason.word)
-        properties.addHeader("x-herald-detail", refusal.detail)
-        properties.addHeader("x-herald-class", literal: "registrations")
+        describe(properties)
       },
       then: { [weak self] isConfirmed in
         if isConfirmed { self?.settled(delivery) } else { self?.giveBack(delivery) }
@@ -371,20 +413,58 @@ final class RegistrationConsumerLoop {
     results[key, default: 0] += 1
   }
 
+  // MARK: - Shares
+
+  /// Puts off what exceeds an app's share. While one Redis is away, nobody's registrations can be stored: they stay in the queue.
+  private func putOffExcess() {
+    guard drainDeadline == nil, settings.redis.topology == .cluster || waits.isEmpty else { return }
+    for (delivery, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
+      putOffCount += 1
+      let seconds = FairShareLimits.delaySeconds(
+        slowMilliseconds: slowMilliseconds, of: Topology.registrationDelaysSeconds, random: random.next())
+      let routingKey = Array(Topology.registrationsRetryRoutingKey(seconds: seconds).utf8)
+      publisher.publish(delivery.body, as: copy(of: delivery, to: retries, routingKey))
+    }
+  }
+
   // MARK: - While Redis is away
 
+  private var heldCount: Int { waits.reduce(0) { $0 + $1.held.count } }
+
+  private func wait(of delivery: RegistrationDelivery) -> Int? {
+    waits.firstIndex { $0.scope == delivery.registration?.scope }
+  }
+
   private func hold(_ delivery: RegistrationDelivery, _ failure: DeviceRegistryFailure) {
-    held.append(delivery)
-    guard retryAt == nil else { return }
-    if backoff.failures == 0 { notice(.warning, "registrations wait: \(failure)") }
-    retryAt = loop.now.monotonic.adding(milliseconds: backoff.failed(random: random.next()))
+    guard let scope = delivery.registration?.scope else { preconditionFailure("only a sound registration is stored") }
+    if waits.isEmpty { notice(.warning, "registrations wait: \(failure)") }
+    let place = wait(of: delivery) ?? waits.count
+    if place == waits.count {
+      let backoff = Backoff(
+        initialMilliseconds: settings.retryInitialMilliseconds, maximumMilliseconds: settings.retryMaximumMilliseconds)
+      waits.append(Wait(scope: scope, backoff: backoff))
+    }
+    waits[place].held.append(delivery)
+    guard waits[place].retryAt == nil else { return }
+    waits[place].retryAt = loop.now.monotonic.adding(milliseconds: waits[place].backoff.failed(random: random.next()))
+  }
+
+  /// Redis stores this app's registrations again: those that came while the first ones were stored again follow them.
+  private func redisAnswered(_ delivery: RegistrationDelivery) {
+    guard let place = wait(of: delivery) else { return }
+    waits[place].backoff.succeeded()
+    guard waits[place].retryAt == nil else { return }
+    for delivery in waits.remove(at: place).held { store(delivery) }
   }
 
   private func retry() {
-    guard let retryAt, loop.now.monotonic >= retryAt, drainDeadline == nil else { return }
-    self.retryAt = nil
-    let again = held.sorted { $0.number < $1.number }
-    held = []
-    for delivery in again { store(delivery) }
+    guard !waits.isEmpty, drainDeadline == nil else { return }
+    for place in waits.indices {
+      guard let retryAt = waits[place].retryAt, loop.now.monotonic >= retryAt else { continue }
+      let again = waits[place].held.sorted { $0.number < $1.number }
+      waits[place].held = []
+      waits[place].retryAt = nil
+      for delivery in again { store(delivery) }
+    }
   }
 }

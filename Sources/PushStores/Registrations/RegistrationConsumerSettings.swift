@@ -1,4 +1,4 @@
-import PushCore
+package import PushCore
 package import PushIO
 package import PushLane
 package import PushSettings
@@ -11,8 +11,10 @@ package struct RegistrationConsumerSettings: Sendable {
   package var redisTLS: TLSContext?
   /// Prefix of every key.
   package var prefix: String
-  /// Maximum registrations in progress, including those held while Redis is unavailable.
+  /// Maximum registrations in progress or waiting for it, including those held while Redis is unavailable.
   package var registrationsMaximum: UInt16 = 1_000
+  /// Registrations in progress, and what may wait.
+  package var shares = FairShareLimits(progressMaximum: 800, slowWaitingMaximum: 100, slowMilliseconds: 1_000)
   /// A message that was delivered this often becomes a dead letter: it may crash workers. Less than the limit at which
   /// newer brokers drop messages of this queue, more than the restarts of one outage.
   package var deliveriesMaximum: UInt32 = 10

@@ -17,6 +17,8 @@ package struct RegistrationCounters: Sendable {
   package var inFlight = 0
   /// Of those in flight, the ones that wait for Redis.
   package var waiting = 0
+  /// Registrations that were put off because their app had its share.
+  package var putOff: UInt64 = 0
   /// Changes that were decided again because of a conflicting change.
   package var conflicts: UInt64 = 0
   /// Pushes to update tokens that came after an update or the end of their activity.

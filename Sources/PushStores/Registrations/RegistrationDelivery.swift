@@ -37,6 +37,8 @@ final class RegistrationDelivery {
   /// nil: it is refused.
   let registration: PushCore.Registration?
   var refusal: Refusal?
+  /// It has begun, and takes part of its app's share.
+  var hasShare = false
 
   init(
     number: UInt64, epoch: UInt32, tag: UInt64, metadata: MessageMetadata, body: [UInt8], isOversized: Bool,

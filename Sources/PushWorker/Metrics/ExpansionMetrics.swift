@@ -26,6 +26,7 @@ enum ExpansionMetrics {
     out.sample(["for": "resume"], counters.waitsPaused)
     out.sample(["for": "start"], counters.waitsForStart)
     out.sample(["for": "redis"], counters.waitsForRedis)
+    out.sample(["for": "share"], counters.waitsForShare)
     out.family(
       "herald_activities_without_stale_date_total", .counter,
       "Starts and updates of Live Activities without stale-date, where activities.default_stale_after_s is not set.")

@@ -23,6 +23,9 @@ enum RegistrationMetrics {
     out.family("herald_registrations_waiting", .gauge, "Those of them that Redis does not take at present.")
     out.sample([:], counters.waiting)
     out.family(
+      "herald_registrations_put_off_total", .counter, "Registrations put into a retry queue: their app had its share.")
+    out.sample([:], counters.putOff)
+    out.family(
       "herald_registrations_conflicts_total", .counter, "Changes decided again because another worker was faster.")
     out.sample([:], counters.conflicts)
     out.family(
