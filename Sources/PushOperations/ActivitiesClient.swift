@@ -84,8 +84,8 @@ package final class ActivitiesClient {
   ) throws -> String {
     guard let activity = try wait({ activities.state(id, in: scope, then: $0) }) else { throw NotRunning.unknown(id) }
     switch activity.phase(now: now) {
-    case .starting, .active: break
-    case .ended: throw NotRunning.ended(id)
+    // The pushes of an end may have reached nobody.
+    case .starting, .active, .ended: break
     case .expired: throw NotRunning.expired(id)
     }
     let access = try BrokerAdmin(configuration)
@@ -121,7 +121,6 @@ package final class ActivitiesClient {
   /// No running activity has this id.
   package enum NotRunning: Error, CustomStringConvertible {
     case unknown(ActivityID)
-    case ended(ActivityID)
     case expired(ActivityID)
 
     package var description: String {
@@ -131,7 +130,6 @@ package final class ActivitiesClient {
         the activity \(TextTable.printable(id.text)) is not known: no start and no update token of it came within \
         \(ActivityState.memoryMilliseconds / 3_600_000) hours, or only for another app or environment
         """
-      case .ended(let id): "the activity \(TextTable.printable(id.text)) has ended"
       case .expired(let id):
         """
         the activity \(TextTable.printable(id.text)) has expired, \(ActivityState.lifeMilliseconds / 3_600_000) hours after its start

@@ -132,6 +132,30 @@ struct WorkerActivityStartTests {
     #expect(end.outcome == "invalid" && end.detail == "to.devices[0]: must hold no control characters", "\(end)")
   }
 
+  /// APNs takes nothing until the end's expiration.
+  @Test func anEndThatReachedNobodyIsRepeated() throws {
+    let start = try Start("start-ends")
+    try start.register(0, startToken: [0xE0, 0])
+    let worker = try start.world.startWorker()
+    defer { _ = worker.drain(seconds: 30) }
+    try start.start("s1")
+    #expect(try start.activity.end(of: "s1").summary == ["devices": 1, "accepted": 1])
+    try start.activity.register("d-0", "e0e0e0e0e0e0e0e0")
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+        (try? start.members()) == ["live": 1] ? true : nil
+      } != nil)
+    try start.world.simulator.setFaults("prefix=e0,status=503,reason=ServiceUnavailable")
+    let end = #"{"aps":{"event":"end","content-state":{"eta":0}}}"#
+    let expiration = Int64(Date().timeIntervalSince1970) + 2
+    try start.activity.publish("e1", #"{"activity":"ride-17"}"#, end, #""expiration":\#(expiration),"#)
+    #expect(try start.activity.end(of: "e1").summary == ["devices": 1, "expired": 1], "\(worker.log.suffix(2_000))")
+    try start.world.simulator.clearFaults()
+    try start.activity.publish("e2", #"{"activity":"ride-17"}"#, end)
+    let repeated = try start.activity.end(of: "e2")
+    #expect(repeated.summary == ["devices": 1, "accepted": 1], "\(repeated)")
+  }
+
   @Test func aDryRunOfAnUpdateKnowsItsActivity() throws {
     let start = try Start("start-dry")
     try start.register(0, startToken: [0xE0, 0])

@@ -46,9 +46,22 @@ import Testing
     #expect(try end(3, at: 9_000) == .begun(revision(3, second: 9)))
     #expect(phase(at: 9_000) == .ended)
     #expect(throws: ActivityRefusal.ended) { try update(4, at: 10_000) }
-    #expect(throws: ActivityRefusal.ended) { try end(5, at: 10_000) }
     #expect(throws: ActivityRefusal.ended) { try start(6, at: 10_000) }
     #expect(phase(at: 9 * Self.hour) == .ended, "not expired: it ended before")
+  }
+
+  /// Its pushes may have reached nobody: nothing tells a state that it was.
+  @Test func anEndIsSentAgainByAnotherJob() throws {
+    _ = try start()
+    _ = register([1], at: 900)
+    #expect(try end(2, at: 5_000) == .begun(revision(2, second: 5)))
+    #expect(resolve(.init(revision: 2)) == .send([1], registeredAt: Self.zero + 900))
+    #expect(try end(3, at: 9_000) == .begun(revision(3, second: 9)))
+    #expect(resolve(.init(revision: 3)) == .send([1], registeredAt: Self.zero + 900))
+    #expect(resolve(.init(revision: 2)) == .superseded(by: 3, [1]), "the first one's page comes late")
+    #expect(phase(at: 9_000) == .ended)
+    #expect(throws: ActivityRefusal.ended) { try update(4, at: 10_000) }
+    #expect(throws: ActivityRefusal.ended, "the system has ended it") { try end(5, at: 9 * Self.hour) }
   }
 
   @Test func itExpiresEightHoursAfterItsStart() throws {
@@ -266,8 +279,10 @@ import Testing
     member = first[0]
     #expect(resolve(.init(revision: 4)) == .skipped(.left))
     #expect(resolve(.init(revision: 5, isLeave: true)) == .send([1], registeredAt: Self.zero + 500))
+    let another = try ActivityState.leave(&activity, &first, job: 5, jobs: &jobs, now: Self.zero + 9_000)
+    #expect(another == .begun(revision(6, second: 9)), "none of the others may have reached it")
     #expect(throws: ActivityRefusal.ended) {
-      try ActivityState.leave(&activity, &first, job: 5, jobs: &jobs, now: Self.zero + 9_000)
+      try ActivityState.leave(&activity, &first, job: 6, jobs: &jobs, now: Self.zero + 9 * Self.hour)
     }
     #expect(throws: ActivityRefusal.expired) {
       try ActivityState.leave(&activity, &first, job: 3, jobs: &jobs, now: Self.zero + 9 * Self.hour)
@@ -276,8 +291,8 @@ import Testing
 
   /// What a job that is only counted would be told.
   @Test func itIsKnownWhatItWouldRefuse() throws {
-    func refusal(_ startDigest: UInt64?, at: Int64) -> ActivityRefusal? {
-      ActivityState.refusal(activity, startDigest: startDigest, now: Self.zero + at)
+    func refusal(_ startDigest: UInt64?, isEnd: Bool = false, at: Int64) -> ActivityRefusal? {
+      ActivityState.refusal(activity, startDigest: startDigest, isEnd: isEnd, now: Self.zero + at)
     }
     #expect(refusal(nil, at: 0) == .unknown && refusal(7, at: 0) == nil)
     _ = try start()
@@ -285,6 +300,7 @@ import Testing
     #expect(refusal(nil, at: 8 * Self.hour) == .expired && refusal(7, at: 8 * Self.hour) == .expired)
     _ = try end(2, at: 5_000)
     #expect(refusal(nil, at: 6_000) == .ended && refusal(7, at: 6_000) == .ended)
+    #expect(refusal(nil, isEnd: true, at: 6_000) == nil)
   }
 
   @Test func olderStatesAreDroppedOnceItHasEnded() throws {

@@ -9,8 +9,8 @@ package struct ActivityState: Hashable, Sendable {
     /// A device registered an update token: after a start, or because the app started the activity itself. May become
     /// ended or expired.
     case active
-    /// An end was accepted. Refuses starts and updates; answers late tokens with the end until it would have expired.
-    /// Final.
+    /// An end was accepted. Refuses starts and updates, and takes further ends, since its pushes may reach nobody; answers late tokens with the
+    /// newest end until it would have expired. Final.
     case ended
     /// 8 hours after the start, when the system ends an activity itself. Accepts and answers nothing. Final.
     case expired
@@ -117,7 +117,7 @@ package struct ActivityState: Hashable, Sendable {
     jobs: inout ActivityJobs, now: Int64
   ) throws(ActivityRefusal) -> ActivityRevision {
     var state = activity ?? ActivityState(createdAt: now, phase: .starting)
-    try state.requireRunning(now)
+    try state.require(isEnd: false, now)
     if let known = state.startDigest, let revision = state.startRevision {
       guard known == digest else { throw .otherPayload }
       if state.updateWay.mayBecome(way) {
@@ -178,7 +178,7 @@ package struct ActivityState: Hashable, Sendable {
       }
       return .superseded(number: 0, by: content.revision.number)
     }
-    try state.requireRunning(now)
+    try state.require(isEnd: isEnd, now)
     let waits = showsLast && order.isNumbered ? lastStateSeconds : 0
     let revision = state.next(job, &jobs, now + waits * 1_000)
     state.content = Content(
@@ -231,7 +231,7 @@ package struct ActivityState: Hashable, Sendable {
       if let content = state.content, content.isEnd, order.isOlder(than: content.place) {
         return .superseded(number: 0, by: content.revision.number)
       }
-      try state.requireRunning(now)
+      try state.require(isEnd: true, now)
     }
     let revision = state.next(job, &jobs, now)
     state.sentTimestamp = revision.timestamp
@@ -247,13 +247,11 @@ package struct ActivityState: Hashable, Sendable {
 
   /// Why a job would be refused, for one that is only counted; nil: it would not be.
   /// - Parameter startDigest: of a start's payload without its timestamp; nil: the job is an update or end.
-  package static func refusal(_ activity: ActivityState?, startDigest: UInt64?, now: Int64) -> ActivityRefusal? {
+  package static func refusal(
+    _ activity: ActivityState?, startDigest: UInt64?, isEnd: Bool, now: Int64
+  ) -> ActivityRefusal? {
     guard let activity else { return startDigest == nil ? .unknown : nil }
-    switch activity.phase(now: now) {
-    case .ended: return .ended
-    case .expired: return .expired
-    case .starting, .active: break
-    }
+    do throws(ActivityRefusal) { try activity.require(isEnd: isEnd, now) } catch { return error }
     if let startDigest, let known = activity.startDigest, known != startDigest { return .otherPayload }
     return nil
   }
@@ -270,9 +268,11 @@ package struct ActivityState: Hashable, Sendable {
     content.map { $0.isBegun && $0.revision.number > revision } ?? false
   }
 
-  private func requireRunning(_ now: Int64) throws(ActivityRefusal) {
+  /// Whether it takes a job.
+  private func require(isEnd: Bool, _ now: Int64) throws(ActivityRefusal) {
     switch phase(now: now) {
     case .starting, .active: return
+    case .ended where isEnd && now < expiresAt: return
     case .ended: throw .ended
     case .expired: throw .expired
     }

@@ -64,14 +64,16 @@ extension ExpansionRunner {
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let payload = try? ActivityPayload(Array(job.bytes[job.payload.range]))
     let startDigest = step.startOf == nil ? nil : payload?.digest
+    let isEnd = job.event == .end
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(delivery, step, "\(failure)")
       case .success(let activity):
-        guard let refusal = ActivityState.refusal(activity, startDigest: startDigest, now: activities.now) else {
-          return then()
-        }
+        guard
+          let refusal = ActivityState.refusal(
+            activity, startDigest: startDigest, isEnd: isEnd, now: activities.now)
+        else { return then() }
         refuseStep(delivery, step, refusal.text, field: step.membersOf == nil ? "activity" : nil)
       }
     }
