@@ -4,13 +4,13 @@ import Testing
 
 /// An hour of a pool whose APNs answers after seconds. It has a part of the lane; what is beyond it is put off, and comes back.
 @Suite struct SlowPoolTests {
-  /// A lane of 64 deliveries: 32 of a class, 28 of them on the wire.
+  /// A lane of 64 deliveries: 32 of a class, 24 of them on the wire.
   struct Slow: CustomTestStringConvertible, Sendable {
     let latency: Int64
     /// Another pool sends twice a second.
     let isShared: Bool
 
-    var requests: Int { isShared ? 8 : 28 }
+    var requests: Int { isShared ? 8 : 24 }
     /// What it can take in this time.
     func capacity(seconds: Int64) -> Int { requests * Int(seconds) * 1000 / Int(latency) }
     var testDescription: String { "\(latency) ms, \(requests) requests" }

@@ -42,6 +42,35 @@ import Testing
     #expect(contradiction == nil)
   }
 
+  /// Of a prefetch of 64, a class has 32. Fewer deliveries can be put off at once, and fewer still beside what is on the wire of a pool that
+  /// was busy.
+  @Test(arguments: Trouble.allCases, [64, 200, 400])
+  func alsoWithASmallPrefetch(trouble: Trouble, prefetch: Int) {
+    for count in [2 * prefetch, 2_000] {
+      for wasBusy in [false, true] {
+        let first: ScriptedPool = wasBusy ? .answering(afterMilliseconds: 100, streams: 4_000) : trouble.pool
+        let lanes = ScriptedLanes(1, prefetch: prefetch, [first, Self.healthy])
+        let pools = lanes.pools
+        if wasBusy {
+          lanes.play(milliseconds: 3_000) {
+            for _ in 0..<4 { pools.publish(pool: 0) }
+          }
+        }
+        pools.pools[0] = trouble.pool
+        for _ in 0..<count { pools.publish(pool: 0) }
+        var others = (0..<100).map { _ in pools.publish(pool: 1) }
+        for _ in 0..<40 {
+          others.append(pools.publish(pool: 1))
+          lanes.play(milliseconds: 500)
+        }
+        lanes.play(milliseconds: 20_000)
+        let longest = others.map { pools.waited($0) ?? .max }.max() ?? .max
+        let limit = 2_000 + Int64(max(count / 5, count * 80 / prefetch)) + (wasBusy ? 4_000 : 0)
+        #expect(longest <= limit, "\(count), busy before: \(wasBusy)")
+      }
+    }
+  }
+
   /// Without the rule they wait for as long as APNs may take.
   @Test func withoutTheRuleTheyWait() {
     let lanes = ScriptedLanes(1, [.silent, Self.healthy]) { settings in

@@ -27,6 +27,13 @@ struct WorkerWorldNeighbourTests {
     #expect(world.auditor.reportedCount == world.auditor.targetCount)
   }
 
+  @Test(arguments: WorkerWorld.Settings.Trouble.allCases, [64, 200])
+  func alsoWithASmallPrefetch(trouble: WorkerWorld.Settings.Trouble, prefetch: Int) throws {
+    let world = try play(1) { $0.addTrouble(trouble, prefetch: prefetch, lanes: 1, faultCount: 0) }
+    #expect(world.auditor.violations == [])
+    #expect(world.fairness.checkedCount == world.plan.settings.punctualJobs)
+  }
+
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func updatesAtTheSameTimeKeepTheirOrder(seed: UInt64) throws {
     let world = try play(seed) { settings in
       settings.hasBursts = true

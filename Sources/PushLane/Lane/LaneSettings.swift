@@ -87,9 +87,11 @@ package struct LaneSettings: Sendable {
     acknowledgeDelayMilliseconds = 5
     // A batch's sends: a pool that falls silent leaves a quarter of the slots to the others.
     share = ShareState.Limits(maximum: sendsMaximum / 4 * 3)
+    // A pool that never answered leaves the others most of a small prefetch.
+    share.start = min(share.start, max(share.probes, prefetch / 8))
     stuckSendsMaximum = max(1, prefetch / 16)
     // Each class has half of the prefetch.
-    jobsOnWireMaximum = prefetch / 2 - prefetch / 16
+    jobsOnWireMaximum = prefetch / 2 - max(prefetch / 16, min(8, prefetch / 8))
     jobsOnWireSpare = max(1, prefetch / 64)
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000

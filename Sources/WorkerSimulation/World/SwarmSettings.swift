@@ -37,6 +37,7 @@ extension WorkerWorld.Settings {
       settings.addRewinds(seed: seed)
       settings.addNeighbours(seed: seed)
     }
+    if seed >= 120_000_000, settings.trouble != nil { settings.addSmallPrefetch(seed: seed) }
     return settings
   }
 
@@ -179,6 +180,13 @@ extension WorkerWorld.Settings {
     network.bufferBytes = 1 << 20
     network.bytesPerSecond = nil
     rabbitmq = SimulatedRabbitMQ.Faults()
+  }
+
+  /// Makes the prefetch of some worlds with a tenant in trouble small.
+  private mutating func addSmallPrefetch(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x7072_6566_6574_6368)
+    prefetch = [64, 200, prefetch][Int(random.next() % 3)]
+    stuckJobs = 2 * prefetch
   }
 
   /// Adds activities that end for some devices, half of them without channels.

@@ -21,7 +21,7 @@ package final class WorkerWorld {
   /// Of the second app; nil: there is none.
   package let otherAudiences: AudienceAuditor?
   package let forgeries = ForgeryAuditor()
-  package let fairness = FairnessAuditor()
+  package let fairness: FairnessAuditor
   /// Workers that a channel request crashed.
   package private(set) var poisonedCount = 0
   /// FNV-1a over every event of the network.
@@ -104,6 +104,7 @@ package final class WorkerWorld {
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
     auditor = WorkerAuditor(faults: Set(plan.faults.compactMap { $0?.kind }), settings, network)
     let faults = Set(plan.faults.compactMap { $0?.kind })
+    fairness = FairnessAuditor(prefetch: settings.prefetch)
     audiences = AudienceAuditor(.first, faults: faults)
     otherAudiences = settings.hasSecondApp ? AudienceAuditor(.second, faults: faults) : nil
     var rabbitmqSettings = SimulatedRabbitMQ.Settings()
