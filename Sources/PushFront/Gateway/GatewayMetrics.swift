@@ -72,6 +72,8 @@ final class GatewayMetrics: Sendable {
     text.sample([:], status.open)
     text.family("herald_gateway_outcome_readers", .gauge, "Readers of /v1/outcomes.")
     text.sample([:], status.readers)
+    text.family("herald_gateway_outcome_bytes", .gauge, "Bytes of outcomes in memory that readers have not taken.")
+    text.sample([:], status.outcomeBytes)
     text.family("herald_rabbitmq_connected", .gauge, "Whether RabbitMQ takes what is published.")
     text.sample(["role": "gateway"], status.isRabbitMQReady)
     text.family("herald_redis_up", .gauge, "Whether Redis is connected.")

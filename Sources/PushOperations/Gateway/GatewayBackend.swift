@@ -14,6 +14,8 @@ package final class GatewayBackend: Sendable {
     /// Published messages that RabbitMQ has neither confirmed nor refused yet.
     package var open = 0
     package var readers = 0
+    /// Bytes of outcomes that readers have not taken.
+    package var outcomeBytes = 0
     /// So many messages wait for their confirms that none is published.
     package var isFull = false
   }
@@ -218,7 +220,7 @@ package final class GatewayBackend: Sendable {
         isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,
         confirmed: backend.publisher.confirmedCount, unconfirmed: backend.publisher.unconfirmedCount,
         open: backend.publisher.openCount, readers: backend.outcomes.readerCount,
-        isFull: backend.publisher.isFull)
+        outcomeBytes: backend.outcomes.heldBytes, isFull: backend.publisher.isFull)
     }
   }
 

@@ -14,4 +14,6 @@ package struct OutcomeDelivery: Sendable {
   let channel: UInt16
   /// The reader's number: channels and their tags are used again after a connection is lost.
   let reader: UInt64
+  /// Of the outcome, until it is acknowledged.
+  var heldBytes = 0
 }

@@ -32,6 +32,8 @@ final class OutcomeFeed {
     let reader: Reader
     let number: UInt64
     var phase: Phase
+    /// Of outcomes that were delivered and not acknowledged.
+    var heldBytes = 0
     var lastEventAt: Instant
   }
 
@@ -54,8 +56,11 @@ final class OutcomeFeed {
   private var lastNumber: UInt64 = 0
 
   private static let firstChannel: UInt16 = 2
-  /// Outcomes that a reader holds in memory while its client does not read: with meta and detail up to some kilobytes each.
+  /// Outcomes that a reader holds in memory while its client does not read, beside the rest of a chunk: RabbitMQ delivers whole chunks of a
+  /// stream.
   private static let prefetch: UInt16 = 32
+  /// A larger one is left out: Herald writes none.
+  private static let outcomeBytesMaximum = 16 << 10
   /// Maximum of deliveries in a turn of the loop: publishing goes on beside the readers of a long log.
   private static let turnMaximum = 1_000
   private static let keepAliveMilliseconds: Int64 = 15_000
@@ -68,6 +73,7 @@ final class OutcomeFeed {
     isLogged = settings.isLogged
     queue = settings.rabbitmq.topology.resultsLogQueue
     var rabbitmq = settings.rabbitmq
+    rabbitmq.connection.bodyBytesMaximum = OutcomeFeed.outcomeBytesMaximum
     rabbitmq.connection.channelCount = OutcomeFeed.firstChannel + UInt16(settings.readersMaximum)
     client = RabbitMQClient(loop: loop, role: .consumer, settings: rabbitmq, setUp: [(.openChannel, 1)]) {
       notice($0, "rabbitmq (outcomes): \($1)")
@@ -75,6 +81,11 @@ final class OutcomeFeed {
   }
 
   var readerCount: Int { channels.count + waiting.count }
+
+  /// Of outcomes that readers hold.
+  var heldBytes: Int {
+    channels.values.reduce(0) { if case .reading(let open) = $1 { $0 + open.heldBytes } else { $0 } }
+  }
 
   func add(_ reader: Reader) {
     guard isLogged else { return reader.begin(.noLog) }
@@ -102,9 +113,11 @@ final class OutcomeFeed {
 
   /// Acknowledges an outcome after it was written to its reader.
   func acknowledge(_ delivery: OutcomeDelivery) {
-    guard case .reading(let open) = channels[delivery.channel], open.number == delivery.reader,
+    guard case .reading(var open) = channels[delivery.channel], open.number == delivery.reader,
       let connection = client.connection, connection.isOpen(channel: delivery.channel)
     else { return }
+    open.heldBytes -= delivery.heldBytes
+    channels[delivery.channel] = .reading(open)
     connection.acknowledge(delivery.tag, isMultiple: false, channel: delivery.channel)
   }
 
@@ -198,6 +211,7 @@ final class OutcomeFeed {
   private func deliver(_ event: OutcomeEvent, _ channel: UInt16, _ open: Open) {
     var open = open
     open.lastEventAt = loop.now.monotonic
+    if case .outcome(_, _, let delivery) = event { open.heldBytes += delivery.heldBytes }
     channels[channel] = .reading(open)
     if !open.reader.events.deliver(event) { closeChannel(channel) }
   }
@@ -246,10 +260,11 @@ final class OutcomeFeed {
       guard header.name == "x-stream-offset", case .number(let number) = header.value else { return nil }
       return number
     }.first
-    let outcome = OutcomeDelivery(tag: delivery.tag, channel: delivery.channel, reader: open.number)
+    var outcome = OutcomeDelivery(tag: delivery.tag, channel: delivery.channel, reader: open.number)
     guard let offset, offset > open.reader.after ?? -1, !delivery.isOversized,
       OutcomeScope.of(body) == open.reader.scope
     else { return acknowledge(outcome) }
+    outcome.heldBytes = body.count
     deliver(.outcome(offset: offset, body: body, delivery: outcome), delivery.channel, open)
   }
 
