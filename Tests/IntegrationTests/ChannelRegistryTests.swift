@@ -38,6 +38,37 @@ struct ChannelRegistryTests {
     #expect(snapshot.names.count == 5 && snapshot.intents.isEmpty)
   }
 
+  /// As many as an app can have: a list of them waits for few answers, one after the other, and asks APNs once.
+  @Test func tenThousandAreListedWithFewCommands() throws {
+    let redis = try RedisServer()
+    let bench = try ChannelRegistryBench(url: redis.url, limit: ChannelLimit.apple)
+    let keys = bench.registries[0].keys(bench.scope)
+    let count = ChannelLimit.apple
+    for _ in 0..<count { bench.manager.add(.none) }
+    try redis.cli([
+      "EVAL",
+      """
+      for number = 0, ARGV[1] - 1 do
+        local id = 'Y2hhbm5lbC0' .. number
+        redis.call('HSET', KEYS[1], 'event-' .. number, id)
+        redis.call('HSET', KEYS[2], id, '0\\t1796000000000\\t\\tevent-' .. number)
+        redis.call('ZADD', KEYS[3], 1796000000, id)
+      end
+      """, "3", keys.names, keys.ids, keys.used, "\(count)",
+    ])
+    try redis.cli(["CONFIG", "RESETSTAT"])
+    let listed = try bench.wait { bench.registries[0].list(bench.scope, then: $0) }
+    let known = try bench.snapshot()
+    #expect(listed.ids.count == count && bench.manager.listCount == 1)
+    #expect(listed.ids.count { known.name(of: $0) != nil } == count)
+    let calls = try redis.cli(["INFO", "commandstats"]).split(whereSeparator: \.isNewline).compactMap { line -> Int? in
+      guard ["hscan:", "zscan:", "set:"].contains(where: { line.hasPrefix("cmdstat_" + $0) }) else { return nil }
+      return line.firstRange(of: "calls=").flatMap { Int(line[$0.upperBound...].prefix { $0 != "," }) }
+    }
+    // A thousand in an answer, or a few less.
+    #expect(calls.reduce(0, +) <= 50, "\(calls)")
+  }
+
   @Test func anotherPolicyAndAnotherRequestAreConflicts() throws {
     let bench = try bench()
     let made = try bench.ensure("match", .mostRecent)
