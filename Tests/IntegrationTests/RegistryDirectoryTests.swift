@@ -76,4 +76,31 @@ struct RegistryDirectoryTests {
     }
     throw TestFailure("no answer")
   }
+
+  /// An audience's ordinals are read before the fingerprints of their devices. If Redis lost its latest writes in between, they are others'.
+  @Test func fingerprintsOfARewoundRedis_areNotTaken() throws {
+    let redis = try RedisServer()
+    defer { redis.stop() }
+    let registry = try AudienceRegistry(url: redis.url, prefix: "rewound:")
+    try registry.register(0..<3)
+    func fingerprints(since generation: UInt64) throws -> [UInt32] {
+      try registry.wait {
+        registry.devices.fingerprints(of: [0, 1, 2], since: generation, in: registry.scope, then: $0)
+      }
+    }
+    let before = registry.devices.generation
+    let ordinals = try registry.wait {
+      registry.devices.members(of: .everyone, limit: 9, in: registry.scope, then: $0)
+    }
+    #expect(ordinals == [0, 1, 2])
+    let known = try fingerprints(since: before)
+    #expect(Set(known).count == 3)
+    redis.stop()
+    try redis.start()
+    try redis.cli(["FLUSHALL"])
+    while registry.devices.generation == before { registry.turn() }
+    try registry.register(10..<13)
+    #expect(throws: DeviceRegistryFailure.self) { try fingerprints(since: before) }
+    #expect(try Set(fingerprints(since: registry.devices.generation)).isDisjoint(with: known))
+  }
 }

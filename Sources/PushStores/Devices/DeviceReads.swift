@@ -38,8 +38,15 @@ extension DeviceRegistry {
     }
   }
 
+  /// What is read from now on, for `fingerprints`.
+  package var generation: UInt64 { redis.generation }
+
   /// The fingerprints of the devices with these ordinals, in the same order; 0: no such device, or one that has none.
-  package func fingerprints(of ordinals: [UInt32], in scope: AppScope, then: @escaping Then<[UInt32]>) {
+  /// - Parameter generation: of before the ordinals were read: if Redis may have been rewound since, they may be other devices'. nil: it does not
+  ///   matter.
+  package func fingerprints(
+    of ordinals: [UInt32], since generation: UInt64? = nil, in scope: AppScope, then: @escaping Then<[UInt32]>
+  ) {
     guard !ordinals.isEmpty else { return then(.success([])) }
     var packed: [UInt8] = []
     packed.reserveCapacity(ordinals.count * 4)
@@ -49,6 +56,9 @@ extension DeviceRegistry {
     run(DeviceScript.fingerprints, arguments, in: scope) { [self] result in
       then(
         result.flatMap { reply in
+          guard generation.map({ $0 == redis.generation }) ?? true else {
+            return .failure(.redis("it was connected again while devices were read"))
+          }
           guard case .bulk(let bytes) = reply, bytes.count == packed.count else {
             return .failure(.unreadable("\(keys(scope).tag): does something else use these keys?"))
           }

@@ -35,6 +35,7 @@ extension ExpansionRunner {
           guard let id = step.startOf else { return take(delivery, step) }
           return chooseWay(delivery, step, startOf: id) { [self] in take(delivery, step, way: $0) }
         }
+        let generation = devices.generation
         reader.read(
           audience, in: step.scope, from: 0, maximum: Limits.targetsMaximum, unixMilliseconds: delivery.firstSeen
         ) { [self] part in
@@ -44,7 +45,7 @@ extension ExpansionRunner {
             waitForRedis(delivery, text)
             end(step.id)
           case .found(let ordinals, _, _, _):
-            devices.fingerprints(of: ordinals, in: step.scope) { [self] result in
+            devices.fingerprints(of: ordinals, since: generation, in: step.scope) { [self] result in
               guard !delivery.isGone else { return }
               switch result {
               case .failure(let failure): later(delivery, step, "\(failure)")
@@ -210,6 +211,7 @@ extension ExpansionRunner {
     _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, from ordinal: UInt32, maximum: Int
   ) {
     let after = ordinal == 0 ? nil : ordinal - 1
+    let generation = devices.generation
     devices.epoch(in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
@@ -221,7 +223,7 @@ extension ExpansionRunner {
           case .failure(let failure): later(delivery, step, "\(failure)")
           case .success(let live):
             let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
-            let parts = Parts(epoch: epoch, usual: live.ordinals)
+            let parts = Parts(epoch: epoch, generation: generation, usual: live.ordinals)
             expectBroadcast(delivery, step, of: id) { [self] in
               fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)
             }

@@ -7,6 +7,8 @@ extension ExpansionRunner {
   struct Parts {
     /// The registry's epoch when they were read.
     var epoch: UInt64 = 0
+    /// Redis' before they were read.
+    var generation: UInt64
     var usual: [UInt32] = []
     /// Of a start: its updates come on this channel to these.
     var subscribed: (channel: ChannelID, ordinals: [UInt32])?
@@ -55,7 +57,9 @@ extension ExpansionRunner {
             case .failure(let failure): later(delivery, step, "\(failure)")
             case .success(let (able, others)):
               then(
-                Parts(epoch: parts.epoch, usual: others, subscribed: (channel, able), alerted: parts.alerted))
+                Parts(
+                  epoch: parts.epoch, generation: parts.generation, usual: others, subscribed: (channel, able),
+                  alerted: parts.alerted))
             }
           }
         }
@@ -71,7 +75,8 @@ extension ExpansionRunner {
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(delivery, step, "\(failure)")
-      case .success(let (able, others)): then(Parts(epoch: parts.epoch, usual: able, alerted: others))
+      case .success(let (able, others)):
+        then(Parts(epoch: parts.epoch, generation: parts.generation, usual: able, alerted: others))
       }
     }
   }

@@ -233,6 +233,7 @@ final class ExpansionRunner {
     if let id = step.membersOf { return evaluate(delivery, step, membersOf: id, from: ordinal, maximum: maximum) }
     guard let audience = step.audience else { return refuseStep(delivery, step, "is not a valid segment code") }
     // All steps of a job use the first one's days, so that its audience does not change while it is expanded.
+    let generation = devices.generation
     reader.read(
       audience, in: step.scope, from: ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
     ) { [self] part in
@@ -247,7 +248,7 @@ final class ExpansionRunner {
         // Its segment was deleted meanwhile: nobody else is in it.
         endEarly(delivery, step, from: ordinal, because: "to.segment \(text)")
       case .found(let ordinals, let next, let given, let epoch):
-        let parts = Parts(epoch: epoch, usual: ordinals)
+        let parts = Parts(epoch: epoch, generation: generation, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
           return fix(delivery, step, parts, next: next, given: given)
         }
@@ -258,7 +259,7 @@ final class ExpansionRunner {
 
   func fix(_ delivery: ExpansionDelivery, _ step: Step, _ parts: Parts, next: UInt32?, given: UInt32) {
     if step.isDryRun { return fix(delivery, step, [], counted: UInt64(parts.usual.count), next: next, given: given) }
-    devices.fingerprints(of: parts.ordinals, in: step.scope) { [self] result in
+    devices.fingerprints(of: parts.ordinals, since: parts.generation, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(delivery, step, "\(failure)")

@@ -59,7 +59,7 @@ extension ExpansionRunner {
     store.endEarly(step.id, because: why) { [self] result in
       guard !delivery.isGone else { return }
       if case .failure(let failure) = result { return later(delivery, step, failure.text) }
-      fix(delivery, step, Parts(), next: nil, given: ordinal)
+      fix(delivery, step, Parts(generation: devices.generation), next: nil, given: ordinal)
     }
   }
 
