@@ -60,6 +60,81 @@ struct DeviceForgetTests {
     try bench.expectConsistent("forgotten")
   }
 
+  /// A user's device becomes another's after the forget, and is registered so before it, or loses its user.
+  @Test(arguments: ["other", nil])
+  func deviceOfAForgottenUser_keepsOnlyWhatIsNewer_alsoAsAnothers(next: String?) throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    for (number, order) in orders([], [0, 1, 2, 3]).enumerated() {
+      let user = "user-\(number)"
+      for step in order {
+        let at = Self.start + Int64(step)
+        var tagged = DeviceRegistration(device: "device-\(number)")
+        switch step {
+        case 0: _ = try bench.register(whole(number, of: user), at: at)
+        case 1:
+          tagged.tags = tag("earlier")
+          _ = try bench.register(tagged, at: at)
+        case 2: _ = try bench.forget(.user(user), at: at)
+        default:
+          tagged.user = next.map { .set($0) } ?? .remove
+          tagged.tags = tag("later")
+          _ = try bench.register(tagged, at: at)
+        }
+      }
+      let record = try bench.dump().records.values.first { $0.id == "device-\(number)" }
+      #expect(
+        record?.user == next && record?.tags.map(\.name) == ["later"], "\(order): \(record?.tags.map(\.name) ?? [])")
+      #expect(record?.token == nil && record?.startTokens == [] && record?.locale == nil, "\(order)")
+      #expect(record?.osVersion == nil && record?.timeZone == nil, "\(order)")
+    }
+    try bench.expectConsistent("another's")
+  }
+
+  /// What another user's device had at the time of the forget is not the forgotten one's.
+  @Test func deviceThatIsAnothersAtTheTime_isLeftAlone() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    _ = try bench.register(whole(1, of: "one"), at: Self.start)
+    var other = whole(1, of: "other")
+    other.tags = tag("later")
+    _ = try bench.register(other, at: Self.start + 10)
+    #expect(try bench.forget(.user("one"), at: Self.start + 20) == 0)
+    let record = try bench.dump().records.values.first
+    #expect(record?.user == "other" && record?.tags.count == 2 && record?.token != nil)
+    // More devices than one page of them has.
+    for number in 100..<350 {
+      _ = try bench.register(whole(number % 200, of: "guest"), at: Self.start + 30 + Int64(number))
+    }
+    for number in 0..<200 {
+      var next = DeviceRegistration(device: "device-\(number)")
+      next.user = .set("somebody")
+      _ = try bench.register(next, at: Self.start + 1_000)
+    }
+    #expect(try bench.forget(.user("guest"), at: Self.start + 900) == 200)
+    #expect(try bench.dump().records.values.count { $0.token != nil } == 0)
+    try bench.expectConsistent("many")
+  }
+
+  /// A forget of somebody who had no device then concerns nobody's: what is older than it counts, whoever has the device now.
+  @Test func lateRegistrationOfAnothersTime_takesNothingAway() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var first = whole(1, of: "user")
+    first.user = .keep
+    _ = try bench.register(first, at: Self.start)
+    #expect(try bench.forget(.user("user"), at: Self.start + 2) == 0)
+    var login = DeviceRegistration(device: first.device)
+    login.user = .set("user")
+    _ = try bench.register(login, at: Self.start + 3)
+    var late = DeviceRegistration(device: first.device)
+    late.tags = tag("late")
+    #expect(try bench.register(late, at: Self.start + 1) != .forgotten)
+    let record = try bench.dump().records.values.first
+    #expect(record?.user == "user" && record?.tags.count == 2 && record?.token != nil && record?.locale == "de")
+    // Named by it, the user had the device then.
+    late.user = .set("user")
+    #expect(try bench.register(late, at: Self.start + 1) == .forgotten)
+    #expect(try bench.dump().records.values.first?.tags == [])
+  }
+
   /// A forget takes several round trips, a registration one: what comes behind it overtakes it.
   @Test func registrationThatOvertakesTheForget_keepsNothingElse() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)

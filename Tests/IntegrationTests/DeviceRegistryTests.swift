@@ -14,6 +14,13 @@ struct DeviceRegistryTests {
     case forgetUser(String, at: Int64)
   }
 
+  /// In the past: what was given up at a time to come is given up now.
+  private static func source(_ seed: UInt64) -> RandomRegistrations {
+    var source = RandomRegistrations(seed: seed)
+    source.start = 1_790_078_400_000
+    return source
+  }
+
   /// Each has a different time.
   private func operations(_ source: inout RandomRegistrations, count: Int) -> [Operation] {
     (0..<count).map { index in
@@ -61,7 +68,7 @@ struct DeviceRegistryTests {
   }
 
   private func play(_ bench: DeviceRegistryBench, seed: UInt64, rounds: Int) throws {
-    var source = RandomRegistrations(seed: seed)
+    var source = DeviceRegistryTests.source(seed)
     var model = RegistryModel()
     for round in 0..<rounds {
       for operation in operations(&source, count: 25) {
@@ -122,7 +129,7 @@ struct DeviceRegistryTests {
   @Test(arguments: UInt64(10)..<16)
   func whoDiesLeavesNothingHalf(seed: UInt64) throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
-    var source = RandomRegistrations(seed: seed)
+    var source = DeviceRegistryTests.source(seed)
     source.deviceCount = 40
     source.tokenCount = 15
     var model = RegistryModel()
@@ -166,7 +173,7 @@ struct DeviceRegistryTests {
   @Test(arguments: UInt64(30)..<34)
   func severalAtOnceLeaveNothingHalf(seed: UInt64) throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 3)
-    var source = RandomRegistrations(seed: seed)
+    var source = DeviceRegistryTests.source(seed)
     source.deviceCount = 6
     var failures: [DeviceRegistryFailure] = []
     for _ in 0..<4 {

@@ -11,6 +11,7 @@ struct SimulatedAudienceCalls {
     ("registry records", DeviceScript.records.text), ("registry words", DeviceScript.words.text),
     ("registry mark", DeviceScript.mark.text), ("registry marked", DeviceScript.marked.text),
     ("registry count", DeviceScript.count.text), ("registry fingerprints", DeviceScript.fingerprints.text),
+    ("registry former", DeviceScript.former.text),
     ("activity read", ActivityScript.read.text), ("activity commit", ActivityScript.commit.text),
     ("activity places", ActivityScript.places.text), ("activity memberships", ActivityScript.memberships.text),
     ("activity forget", ActivityScript.forget.text), ("expansion page", ExpansionScript.page.text),
@@ -50,6 +51,10 @@ struct SimulatedAudienceCalls {
         add("u:u-\(below(4))")
         return registry("registry marked")
       }
+      if below(2) == 0 {
+        add("u:u-\(below(4))", milliseconds / 1000 - below(60), below(3), 1 + below(4))
+        return registry("registry former")
+      }
       add("secret \(below(2))", "u:u-\(below(4))", milliseconds - below(9_000), 1 + below(60))
       return registry("registry mark")
     case 17:
@@ -87,9 +92,10 @@ struct SimulatedAudienceCalls {
   }
 
   private mutating func commit() -> SimulatedRedisCalls.Call {
-    let (marks, words, versions) = (below(3), below(3), below(2))
-    add("secret", marks, words, versions)
+    let (marks, tokens, words, versions) = (below(3), below(3), below(3), below(2))
+    add("secret", marks, tokens, words, versions)
     for index in 0..<marks { add("u:u-\(index + below(2))") }
+    for index in 0..<tokens { add("t:\(index)") }
     for _ in 0..<words {
       let number = below(5)
       add(wordNumber(number), "word-\(below(30) == 0 ? 9 : number)")
@@ -97,17 +103,19 @@ struct SimulatedAudienceCalls {
     for _ in 0..<versions { add("18.\(below(3))") }
     let count = 1 + below(20)
     add(count)
-    for _ in 0..<count { change(marks) }
+    for _ in 0..<count { change(marks, tokens) }
     let first = below(5)
     for set in first..<first + below(4) { change(set: set % 5, count) }
     return registry("registry commit")
   }
 
-  private mutating func change(_ marks: Int) {
+  private mutating func change(_ marks: Int, _ tokens: Int) {
     let (forgotten, guards) = (marks == 0 ? 0 : below(6) / 5, below(8) / 7)
-    let (records, marked) = (below(3) / 2, below(12) / 11)
-    add(forgotten, guards, records, marked)
-    for _ in 0..<forgotten { add(1 + below(marks), milliseconds - below(20_000), below(2)) }
+    let (claims, givenUp) = (tokens == 0 ? 0 : below(8) / 7, below(12) / 11)
+    let (records, marked, former) = (below(3) / 2, below(12) / 11, below(12) / 11)
+    add(forgotten, claims, guards, records, marked, givenUp, former, milliseconds - below(20_000), "d:d-\(below(2))")
+    for _ in 0..<forgotten { add(1 + below(marks), milliseconds - below(9_000)) }
+    for _ in 0..<claims { add(1 + below(tokens)) }
     for _ in 0..<guards {
       let set = below(6)
       add(set, word(set))
@@ -118,6 +126,10 @@ struct SimulatedAudienceCalls {
       add(number / 64, number % 64, ["", "A", "BB"][below(3)], ["", "A", "BB"][below(3)])
     }
     for _ in 0..<marked { add("d:d-\(below(3))", milliseconds - below(9_000), 1 + below(60)) }
+    for _ in 0..<givenUp {
+      add("t:\(below(3))", milliseconds - below(9_000), 1 + below(60), "d:d-\(below(2))")
+    }
+    for _ in 0..<former { add("u:u-\(below(3))", "\(below(130)):\(milliseconds)", 1 + below(60)) }
   }
 
   /// For a while, more members enter than leave, then the other way round.
@@ -197,7 +209,7 @@ struct SimulatedAudienceCalls {
 
   private mutating func forgetMember() -> SimulatedRedisCalls.Call {
     if below(2) == 0 {
-      add(1 + below(3))
+      add(1 + below(3), below(3))
       return call("activity memberships", [membership(), membership()])
     }
     let id = below(3)

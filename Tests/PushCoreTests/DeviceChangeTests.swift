@@ -268,6 +268,12 @@ import Testing
     var source = RandomRegistrations(seed: seed)
     var model = RegistryModel()
     var records: [String: DeviceRecord] = [:]
+    var givenUp: [DeviceSet: (at: Int64, device: String)] = [:]
+    func giveUp(_ tokens: [DeviceChange.HeldToken], by device: String) {
+      for token in tokens where givenUp[token.set].map({ $0.at < token.at }) ?? true {
+        givenUp[token.set] = (token.at, device)
+      }
+    }
     var sets: [DeviceSetName: Set<String>] = [:]
     func store(_ id: String, _ next: DeviceRecord?) {
       let changes = DeviceSetChanges(from: records[id]?.memberships ?? [], to: next?.memberships ?? [])
@@ -284,23 +290,29 @@ import Testing
         let token = source.below(2) == 0 ? source.token() : [0x80] + source.token()
         model.lose(token, at: at, device: id)
         if let next = records[id].flatMap({ DeviceChange.losing(token, at: at, now: .max, from: $0) }) {
+          giveUp(DeviceChange.givenUp(from: records[id], to: next), by: id)
           store(id, next)
         }
         continue
       }
       let registration = source.registration()
       model.register(registration, at: at)
-      var tokens: [DeviceSet] = []
-      if case .set(let token) = registration.token { tokens.append(.token(token)) }
-      for start in registration.startTokens { if let token = start.token { tokens.append(.startToken(token)) } }
+      let tokens = registration.tokens
       let holders = records.values.filter { record in
         record.id != registration.device && tokens.contains { record.hasToken(of: $0) }
       }
       switch DeviceChange.registering(
-        registration, at: at, now: .max, onto: records[registration.device], holders: holders, fingerprint: 1)
+        registration, at: at, now: .max, onto: records[registration.device], holders: holders,
+        outdated: Set(tokens.filter { givenUp[$0].map { $0.at >= at && $0.device != registration.device } ?? false }),
+        fingerprint: 1)
       {
       case .refused: break
       case .changed(let next, let losers):
+        let others = holders.map { holder in losers.first { $0.id == holder.id } ?? holder }
+        giveUp(
+          DeviceChange.givenUp(
+            tokens.map { .init(set: $0, at: at) }, from: records[registration.device], to: next, others: others),
+          by: registration.device)
         for loser in losers { store(loser.id, loser) }
         store(registration.device, next)
       }

@@ -53,6 +53,8 @@ package struct RegistryModel {
     var startTokensRemoved: Int64?
     var tags: [String: Tag] = [:]
     var tagsRemoved: Int64?
+    /// Users that it was registered for, and until when.
+    var formerUsers: [String: Int64] = [:]
     /// Of tokens that got a 410, the oldest first.
     var gone: [(hex: String, at: Int64)] = []
 
@@ -94,6 +96,8 @@ package struct RegistryModel {
   package private(set) var devices: [String: Device] = [:]
   private var forgottenDevices: [String: Int64] = [:]
   private var forgottenUsers: [String: Int64] = [:]
+  /// Tokens that were registered, of either kind: when last, and by which device.
+  private var lastRegistered: [String: (at: Int64, device: String)] = [:]
 
   package init() {}
 
@@ -103,20 +107,10 @@ package struct RegistryModel {
   @discardableResult
   package mutating func register(_ registration: DeviceRegistration, at: Int64) -> Bool {
     let id = registration.device
-    if let time = forgottenDevices[id], time >= at { return false }
     var device = devices[id] ?? Device(at: at)
+    let userBefore = devices[id]?.user.last?.value
     device.at = max(device.at, at)
     device.user.add(registration.user, at)
-    if case .set(let user) = registration.user, device.user.last?.value != user, let time = forgottenUsers[user],
-      time >= at
-    {
-      return false
-    }
-    if let user = device.user.last?.value, let time = forgottenUsers[user], time >= at {
-      // It would have been forgotten with its user, had it come before.
-      forget(device: id, at: time)
-      return false
-    }
     device.locale.add(registration.locale, at)
     device.timeZone.add(registration.timeZone, at)
     switch registration.osVersion {
@@ -125,10 +119,71 @@ package struct RegistryModel {
     case .set(let version): device.osVersion.add(.set([version.major, version.minor, version.patch].map(Int.init)), at)
     }
     guard change(&device, registration, at) else { return false }
+    if isForgotten(registration, device, at) {
+      // It had its tokens all the same.
+      takeTokens(registration, at)
+      return false
+    }
+    let user = device.user.last
+    var former = [userBefore].compactMap(\.self)
+    if case .set(let named) = registration.user { former.append(named) }
+    for name in former where name != user?.value {
+      device.formerUsers[name] = max(device.formerUsers[name] ?? .min, user?.at ?? at)
+    }
+    takeTokens(registration, at)
     changeStartTokens(&device, registration, at)
     claim(registration, &device, at)
     devices[id] = device
     return true
+  }
+
+  /// - Parameter device: with this registration.
+  private mutating func isForgotten(_ registration: DeviceRegistration, _ device: Device, _ at: Int64) -> Bool {
+    let id = registration.device
+    let user = device.user.last
+    var isForgotten = forgottenDevices[id].map { $0 >= at } ?? false
+    var times: [Int64] = []
+    func isOld(_ name: String) -> Int64? { forgottenUsers[name].flatMap { $0 >= at ? $0 : nil } }
+    if let name = user?.value, let time = isOld(name), registration.user == .set(name) || (user?.at ?? at) <= at {
+      // It would have been forgotten with its user, had it come before.
+      times.append(time)
+      isForgotten = true
+    }
+    if case .set(let name) = registration.user, user?.value != name, let time = isOld(name) {
+      if time < user?.at ?? at { times.append(time) }
+      isForgotten = true
+    }
+    if let time = times.max() { forget(device: id, at: time) }
+    return isForgotten
+  }
+
+  /// Devices that registered one of its tokens earlier do not have it any more.
+  private mutating func takeTokens(_ registration: DeviceRegistration, _ at: Int64) {
+    let device = registration.device
+    func isEarlier(_ id: String, _ time: Int64) -> Bool { time < at || time == at && id < device }
+    func took(_ key: String, fromSameTime: Bool) {
+      if fromSameTime || lastRegistered[key].map({ $0.at < at }) ?? true { lastRegistered[key] = (at, device) }
+    }
+    if case .set(let bytes) = registration.token {
+      let hex = Hex.text(bytes)
+      var fromSameTime = false
+      for (id, other) in devices where id != device {
+        guard let own = other.token, own.hex == hex, isEarlier(id, own.at) else { continue }
+        devices[id]?.token?.hex = nil
+        fromSameTime = fromSameTime || own.at == at
+      }
+      took("token \(hex)", fromSameTime: fromSameTime)
+    }
+    for hex in Set(registration.startTokens.compactMap { $0.token.map(Hex.text) }) {
+      var fromSameTime = false
+      for (id, other) in devices where id != device {
+        for (type, own) in other.startTokens where own.hex == hex && isEarlier(id, own.at) {
+          devices[id]?.startTokens[type]?.hex = nil
+          fromSameTime = fromSameTime || own.at == at
+        }
+      }
+      took("start \(hex)", fromSameTime: fromSameTime)
+    }
   }
 
   private func change(_ device: inout Device, _ registration: DeviceRegistration, _ at: Int64) -> Bool {
@@ -163,19 +218,11 @@ package struct RegistryModel {
       }
       device.startTokens[start.type] = (nil, at)
       guard let token else { continue }
-      let holders = devices.filter { id, other in
+      let isHeld = devices.contains { id, other in
         id != registration.device && other.startTokens.values.contains { $0.hex == token }
       }
-      let isNewerElsewhere = holders.contains { id, other in
-        other.startTokens.values.contains {
-          $0.hex == token && ($0.at > at || $0.at == at && id > registration.device)
-        }
-      }
-      if isNewerElsewhere || !isAlive(token, &device, at) { continue }
+      if isHeld || isOutdated("start \(token)", registration.device, at) || !isAlive(token, &device, at) { continue }
       device.startTokens[start.type] = (token, at)
-      for (id, other) in holders {
-        for (type, own) in other.startTokens where own.hex == token { devices[id]?.startTokens[type]?.hex = nil }
-      }
     }
   }
 
@@ -192,14 +239,14 @@ package struct RegistryModel {
     }
     device.token = (nil, at)
     guard let hex else { return }
-    let holder = devices.first { $0.key != registration.device && $0.value.token?.hex == hex }
-    if let holder, let time = holder.value.token?.at, time > at || time == at && holder.key > registration.device {
-      // Somebody newer has it.
-      return
-    }
-    guard isAlive(hex, &device, at) else { return }
+    let isHeld = devices.contains { $0.key != registration.device && $0.value.token?.hex == hex }
+    guard !isHeld, !isOutdated("token \(hex)", registration.device, at), isAlive(hex, &device, at) else { return }
     device.token = (hex, at)
-    if let holder { devices[holder.key]?.token?.hex = nil }
+  }
+
+  /// Whether another device had the token later.
+  private func isOutdated(_ key: String, _ device: String, _ at: Int64) -> Bool {
+    lastRegistered[key].map { $0.at >= at && $0.device != device } ?? false
   }
 
   /// A token got a 410. Start tokens are looked for on the device alone.
@@ -230,7 +277,9 @@ package struct RegistryModel {
 
   package mutating func forget(user: String, at: Int64) {
     forgottenUsers[user] = max(forgottenUsers[user] ?? at, at)
-    for (id, device) in devices where device.user.last?.value == user { forget(device: id, at: at) }
+    for (id, device) in devices where device.user.last?.value == user || device.formerUsers[user] ?? .min > at {
+      forget(device: id, at: at)
+    }
   }
 
   private func isAlive(_ token: String, _ device: inout Device, _ at: Int64) -> Bool {

@@ -16,11 +16,12 @@ package enum DeviceChange {
   ///   - now: Unix milliseconds.
   ///   - record: its device; nil: a new one.
   ///   - holders: other devices with one of the registration's tokens.
+  ///   - outdated: tokens of the registration that another device has registered no earlier, and given up since.
   ///   - fingerprint: random; of the record, if it is a new one, or another person's from now on: pages that were made for the one before
   ///     must not reach this one.
   package static func registering(
     _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?,
-    holders: [DeviceRecord] = [], fingerprint: UInt32
+    holders: [DeviceRecord] = [], outdated: Set<DeviceSet> = [], fingerprint: UInt32
   ) -> Outcome {
     let time = RegistrationTime(at: at, now: now)
     var next = record ?? DeviceRecord(id: registration.device, at: at)
@@ -31,9 +32,10 @@ package enum DeviceChange {
     time.change(&next.locale, &next.times.locale, registration.locale) { ByteText($0) < ByteText($1) }
     time.change(&next.osVersion, &next.times.osVersion, registration.osVersion, isLess: <)
     time.change(&next.timeZone, &next.times.timeZone, registration.timeZone) { ByteText($0) < ByteText($1) }
-    var others = holders
-    changeToken(&next, registration.token, time, &others)
-    changeStartTokens(&next, registration, time, &others)
+    // A device that registered one of the tokens earlier does not have it any more, even if this one has given it up since.
+    let others = holders.isEmpty ? [] : yielding(registration.tokens, holders, to: next.id, at: at, now: now)
+    changeToken(&next, registration.token, time, others, outdated)
+    changeStartTokens(&next, registration, time, others, outdated)
     if let error = next.changeTags(registration, time) { return .refused(error) }
     next.forgetOldChanges()
     return .changed(next, losers: zip(others, holders).filter { $0 != $1 }.map(\.0))
@@ -82,9 +84,66 @@ package enum DeviceChange {
 
   // MARK: - Tokens
 
+  /// A token that a device had, or named in a registration.
+  package struct HeldToken: Hashable, Sendable {
+    /// `token` or `startToken`.
+    package var set: DeviceSet
+    /// Of its registration, Unix milliseconds.
+    package var at: Int64
+
+    package init(set: DeviceSet, at: Int64) {
+      self.set = set
+      self.at = at
+    }
+  }
+
+  /// The tokens that a change leaves without a device. An earlier registration must not bring them back: the caller remembers them.
+  /// - Parameters:
+  ///   - named: those of the registration.
+  ///   - before: the device before the change.
+  ///   - after: the same after it; nil: it is removed.
+  ///   - others: other devices after the change.
+  package static func givenUp(
+    _ named: [HeldToken] = [], from before: DeviceRecord?, to after: DeviceRecord?, others: [DeviceRecord] = []
+  ) -> [HeldToken] {
+    var latest: [DeviceSet: Int64] = [:]
+    for held in named + (before?.heldTokens ?? []) where after?.hasToken(of: held.set) != true {
+      if others.contains(where: { $0.hasToken(of: held.set) }) { continue }
+      latest[held.set] = max(latest[held.set] ?? held.at, held.at)
+    }
+    return latest.map { HeldToken(set: $0.key, at: $0.value) }.sorted { $0.at < $1.at }
+  }
+
+  /// Other devices without the tokens that a registration of the device with this id takes from them.
+  package static func yielding(
+    _ tokens: [DeviceSet], _ holders: [DeviceRecord], to id: String, at: Int64, now: Int64
+  ) -> [DeviceRecord] {
+    let time = RegistrationTime(at: at, now: now)
+    return holders.map { holder in tokens.reduce(holder) { yielding($1, of: $0, to: id, time) } }
+  }
+
+  private static func yielding(
+    _ set: DeviceSet, of other: DeviceRecord, to id: String, _ time: RegistrationTime
+  ) -> DeviceRecord {
+    var other = other
+    switch set {
+    case .token(let bytes):
+      if let own = other.token, own.bytes == bytes, !isHeld(other, own, time, against: id) { other.loseToken(own) }
+    case .startToken(let bytes):
+      for start in other.startTokens where start.token.bytes == bytes && !isHeld(other, start.token, time, against: id)
+      {
+        other.loseStartToken(start)
+      }
+    case .everyone, .id, .user, .hasToken, .hasPushToStart, .locale, .osVersion, .seen, .tagText, .tagFlag, .tagExists,
+      .tagIsNumber, .tagBit:
+      break
+    }
+    return other
+  }
+
   private static func changeToken(
-    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, _ time: RegistrationTime,
-    _ others: inout [DeviceRecord]
+    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, _ time: RegistrationTime, _ others: [DeviceRecord],
+    _ outdated: Set<DeviceSet>
   ) {
     let known = record.token?.at ?? record.times.tokenRemoval
     switch change {
@@ -101,7 +160,7 @@ package enum DeviceChange {
       case .newer: break
       }
       // Another device registered this token later: this device has replaced its old token, so it has none now.
-      let isElsewhere = others.contains { $0.token?.bytes == bytes && isHeld($0, $0.token, time, against: record) }
+      let isElsewhere = outdated.contains(.token(bytes)) || others.contains { $0.token?.bytes == bytes }
       guard !isElsewhere, revive(bytes, &record, at: time.at) else {
         record.token = nil
         record.times.tokenRemoval = time.at
@@ -109,27 +168,23 @@ package enum DeviceChange {
       }
       record.token = DeviceRecord.Token(bytes: bytes, at: time.at)
       record.times.tokenRemoval = nil
-      for index in others.indices {
-        if let lost = others[index].token, lost.bytes == bytes { others[index].loseToken(lost) }
-      }
     }
   }
 
   /// Whether another device registered its token later. Of two with the same time, the larger id has it.
   private static func isHeld(
-    _ other: DeviceRecord, _ token: DeviceRecord.Token?, _ time: RegistrationTime, against record: DeviceRecord
+    _ other: DeviceRecord, _ token: DeviceRecord.Token, _ time: RegistrationTime, against id: String
   ) -> Bool {
-    guard let token else { return false }
-    return switch time.order(to: token.at) {
+    switch time.order(to: token.at) {
     case .older: true
-    case .same: ByteText(record.id) < ByteText(other.id)
+    case .same: ByteText(id) < ByteText(other.id)
     case .newer: false
     }
   }
 
   private static func changeStartTokens(
     _ record: inout DeviceRecord, _ registration: DeviceRegistration, _ time: RegistrationTime,
-    _ others: inout [DeviceRecord]
+    _ others: [DeviceRecord], _ outdated: Set<DeviceSet>
   ) {
     if registration.removesStartTokens, time.isNewer(than: record.times.startTokensRemoval) {
       record.startTokens.removeAll { time.isNewer(than: $0.token.at) }
@@ -137,13 +192,13 @@ package enum DeviceChange {
       record.removedStartTokens.removeAll { $0.at < time.at }
     }
     if registration.startTokens.isEmpty { return }
-    for change in registration.startTokens { changeStartToken(&record, change, time, &others) }
+    for change in registration.startTokens { changeStartToken(&record, change, time, others, outdated) }
     record.startTokens.sort { ByteText($0.type) < ByteText($1.type) }
   }
 
   private static func changeStartToken(
     _ record: inout DeviceRecord, _ change: DeviceRegistration.StartToken, _ time: RegistrationTime,
-    _ others: inout [DeviceRecord]
+    _ others: [DeviceRecord], _ outdated: Set<DeviceSet>
   ) {
     let removal = record.removedStartTokens.first { $0.name.hasBytes(of: change.type) }
     guard !time.isOlder(than: record.times.startTokensRemoval), time.isNewer(than: removal?.at) else { return }
@@ -156,23 +211,12 @@ package enum DeviceChange {
     }
     record.startTokens.removeAll { $0.type.hasBytes(of: change.type) }
     record.removedStartTokens.removeAll { $0.name.hasBytes(of: change.type) }
-    if let bytes = change.token, !isHeld(bytes, by: others, time, against: record), revive(bytes, &record, at: time.at)
+    if let bytes = change.token, !outdated.contains(.startToken(bytes)),
+      !others.contains(where: { $0.hasToken(of: .startToken(bytes)) }), revive(bytes, &record, at: time.at)
     {
       record.startTokens.append(.init(type: change.type, token: .init(bytes: bytes, at: time.at)))
-      for index in others.indices {
-        for start in others[index].startTokens where start.token.bytes == bytes { others[index].loseStartToken(start) }
-      }
     } else {
       record.removedStartTokens.append(.init(name: change.type, at: time.at))
-    }
-  }
-
-  /// Whether another device registered this push-to-start token later, for whichever type.
-  private static func isHeld(
-    _ bytes: [UInt8], by others: [DeviceRecord], _ time: RegistrationTime, against record: DeviceRecord
-  ) -> Bool {
-    others.contains { other in
-      other.startTokens.contains { $0.token.bytes == bytes && isHeld(other, $0.token, time, against: record) }
     }
   }
 
@@ -187,7 +231,24 @@ package enum DeviceChange {
   }
 }
 
+extension DeviceRegistration {
+  /// The sets of the tokens that it registers, each once.
+  package var tokens: [DeviceSet] {
+    var sets: [DeviceSet] = []
+    if case .set(let token) = token { sets.append(.token(token)) }
+    for start in startTokens {
+      if let token = start.token, !sets.contains(.startToken(token)) { sets.append(.startToken(token)) }
+    }
+    return sets
+  }
+}
+
 extension DeviceRecord {
+  fileprivate var heldTokens: [DeviceChange.HeldToken] {
+    (token.map { [DeviceChange.HeldToken(set: .token($0.bytes), at: $0.at)] } ?? [])
+      + startTokens.map { DeviceChange.HeldToken(set: .startToken($0.token.bytes), at: $0.token.at) }
+  }
+
   /// An older registration does not bring another token back.
   fileprivate mutating func loseToken(_ lost: Token) {
     token = nil

@@ -22,15 +22,22 @@ struct DeviceCommit {
   /// A forget mark that is not older than the registration cancels it.
   struct ForgottenBy {
     var subject: ForgottenSubject
-    /// The device is forgotten too: it belonged to this user then.
-    var takesDevice: Bool
+    /// The device is forgotten too if the mark is older than this time, Unix milliseconds: it was this user's until then.
+    var takesBefore: Int64
   }
 
   var forgottenBy: [ForgottenBy] = []
   var registeredAt: Int64 = 0
+  /// Tokens that the registration's device gets. The mark of one that another device gave up, and that is not older than the registration,
+  /// stops the change.
+  var claims: [DeviceSet] = []
+  var claimant = ""
   /// Sets that must still hold the ordinals that were read.
   var guards: [(set: DeviceSet, ordinals: [UInt8])] = []
-  var marks: [(subject: ForgottenSubject, at: Int64)] = []
+  private var forgotten: [(device: String, at: Int64)] = []
+  private var givenUp: [(token: DeviceSetName, at: Int64, device: String)] = []
+  /// Users whose the device was.
+  var formerUsers: [(user: String, device: FormerDevice)] = []
   var osVersions: [OSVersion] = []
   /// Once it is stored.
   var answer = RegistrationAnswer.changed
@@ -38,7 +45,9 @@ struct DeviceCommit {
   var recordCount: Int { records.count }
   /// Of the largest record.
   var recordBytes: Int { records.map(\.new.count).max() ?? 0 }
-  var changesNothing: Bool { records.allSatisfy { $0.old == $0.new } }
+  var changesNoRecord: Bool { records.allSatisfy { $0.old == $0.new } }
+  /// It leaves no mark.
+  var marksNothing: Bool { forgotten.isEmpty && givenUp.isEmpty }
 
   mutating func add(_ record: DeviceRecord, at ordinal: UInt32, _ table: borrowing DeviceWords) {
     let (bytes, words) = record.encoded(table)
@@ -64,6 +73,19 @@ struct DeviceCommit {
     for name in changes.removed { sets.append(SetChange(name: name, ordinal: ordinal, enters: false)) }
   }
 
+  mutating func forget(_ device: String, at: Int64) { forgotten.append((device, at)) }
+
+  /// Remembers tokens that no device has any more.
+  /// - Parameters:
+  ///   - device: had them last.
+  ///   - now: Unix milliseconds: a record of the build before may have a time far ahead, which would keep the token from everybody.
+  mutating func giveUp(_ tokens: [DeviceChange.HeldToken], by device: String, now: Int64) {
+    for token in tokens {
+      let at = min(token.at, now + DeviceLimits.aheadToleranceMilliseconds)
+      givenUp.append((DeviceSetName(token.set), at, device))
+    }
+  }
+
   // MARK: - To Redis
 
   /// The arguments of `DeviceScript.commit` for fewer than 256 commits.
@@ -71,6 +93,8 @@ struct DeviceCommit {
   static func arguments(_ commits: [DeviceCommit], secret: String) -> RedisArguments {
     var subjects: [ForgottenSubject: Int] = [:]
     var names: [String] = []
+    var tokens: [DeviceSetName: Int] = [:]
+    var tokenNames: [String] = []
     var words: [UInt32: String] = [:]
     var versions: Set<OSVersion> = []
     for commit in commits {
@@ -78,13 +102,17 @@ struct DeviceCommit {
         names.append(RegistryKeys.text(of: subject))
         subjects[subject] = names.count
       }
+      for token in commit.claims.map(DeviceSetName.init) where tokens[token] == nil {
+        tokenNames.append(RegistryKeys.text(of: token))
+        tokens[token] = tokenNames.count
+      }
       words.merge(commit.words) { old, _ in old }
       versions.formUnion(commit.osVersions)
     }
     var arguments = RedisArguments()
     arguments.append(secret)
-    for count in [names.count, words.count, versions.count] { arguments.append(count) }
-    for name in names { arguments.append(name) }
+    for count in [names.count, tokenNames.count, words.count, versions.count] { arguments.append(count) }
+    for name in names + tokenNames { arguments.append(name) }
     // Sorted, so that equal commits give equal bytes.
     for (number, text) in words.sorted(by: { $0.key < $1.key }) {
       arguments.append(DeviceCommit.bytes(number))
@@ -92,18 +120,25 @@ struct DeviceCommit {
     }
     for version in versions.sorted() { arguments.append(version.text) }
     arguments.append(commits.count)
-    for commit in commits { commit.append(to: &arguments, subjects) }
+    for commit in commits { commit.append(to: &arguments, subjects, tokens) }
     append(sets: commits, to: &arguments)
     return arguments
   }
 
-  private func append(to arguments: inout RedisArguments, _ subjects: [ForgottenSubject: Int]) {
-    for count in [forgottenBy.count, guards.count, records.count, marks.count] { arguments.append(count) }
+  private func append(
+    to arguments: inout RedisArguments, _ subjects: [ForgottenSubject: Int], _ tokens: [DeviceSetName: Int]
+  ) {
+    let counts = [
+      forgottenBy.count, claims.count, guards.count, records.count, forgotten.count, givenUp.count, formerUsers.count,
+    ]
+    for count in counts { arguments.append(count) }
+    arguments.append(registeredAt)
+    arguments.append(RegistryKeys.text(of: .device(claimant)))
     for forgotten in forgottenBy {
       arguments.append(subjects[forgotten.subject] ?? 0)
-      arguments.append(registeredAt)
-      arguments.append(forgotten.takesDevice ? 1 : 0)
+      arguments.append(forgotten.takesBefore)
     }
+    for token in claims { arguments.append(tokens[DeviceSetName(token)] ?? 0) }
     for (set, ordinals) in guards {
       let name = DeviceSetName(set)
       arguments.append(Int64(name.bucket))
@@ -116,9 +151,20 @@ struct DeviceCommit {
       arguments.append(record.old)
       arguments.append(record.new)
     }
-    for (subject, at) in marks {
-      arguments.append(RegistryKeys.text(of: subject))
+    for (device, at) in forgotten {
+      arguments.append(RegistryKeys.text(of: .device(device)))
       arguments.append(at)
+      arguments.append(DeviceLimits.forgottenSeconds)
+    }
+    for (token, at, device) in givenUp {
+      arguments.append(RegistryKeys.text(of: token))
+      arguments.append(at)
+      arguments.append(DeviceLimits.forgottenSeconds)
+      arguments.append(RegistryKeys.text(of: .device(device)))
+    }
+    for (user, device) in formerUsers {
+      arguments.append(RegistryKeys.text(of: .user(user)))
+      arguments.append(device.text)
       arguments.append(DeviceLimits.forgottenSeconds)
     }
   }

@@ -96,7 +96,8 @@ package final class DeviceRegistry {
       switch subject {
       case .device(let id):
         enqueue(
-          DeviceTransaction(.id(id), .forget(at: at, user: nil)) { then($0.map { $0 == .changed ? 1 : 0 }) }, in: scope)
+          DeviceTransaction(.id(id), .forget(at: at, owner: nil)) { then($0.map { $0 == .changed ? 1 : 0 }) }, in: scope
+        )
       case .user(let user):
         forget(user, at: at, in: scope, after: nil, count: 0, then)
       }
@@ -129,33 +130,82 @@ package final class DeviceRegistry {
     }
   }
 
-  /// Pages through a user's devices.
+  /// Pages through a user's devices, then through those that were the user's.
   private func forget(
     _ user: String, at: Int64, in scope: AppScope, after ordinal: UInt32?, count: Int, _ then: @escaping Then<Int>
   ) {
     members(of: .user(user), after: ordinal, limit: 4 * DeviceRegistry.batch, in: scope) { [self] result in
-      let ordinals: [UInt32]
       switch result {
-      case .failure(let failure): return then(.failure(failure))
-      case .success(let found): ordinals = found
-      }
-      guard let last = ordinals.last else { return then(.success(count)) }
-      var left = ordinals.count
-      var forgotten = count
-      var failure: DeviceRegistryFailure?
-      for ordinal in ordinals {
-        let transaction = DeviceTransaction(.ordinal(ordinal), .forget(at: at, user: user)) { [self] result in
-          switch result {
-          case .success(let answer): if answer == .changed { forgotten += 1 }
-          case .failure(let error): failure = error
-          }
-          left -= 1
-          guard left == 0 else { return }
-          if let failure { return then(.failure(failure)) }
-          forget(user, at: at, in: scope, after: last, count: forgotten, then)
+      case .failure(let failure): then(.failure(failure))
+      case .success(let ordinals):
+        let owner = DeviceTransaction.Owner(user: user)
+        forget(ordinals.map { ($0, owner) }, at: at, in: scope) { [self] result in
+          guard case .success(let more) = result else { return then(result) }
+          guard let last = ordinals.last else { return forgetFormer(user, at: at, in: scope, from: 0, count, then) }
+          forget(user, at: at, in: scope, after: last, count: count + more, then)
         }
-        enqueue(transaction, in: scope)
       }
+    }
+  }
+
+  private func forgetFormer(
+    _ user: String, at: Int64, in scope: AppScope, from offset: Int, _ count: Int, _ then: @escaping Then<Int>
+  ) {
+    formerDevices(of: user, at: at, in: scope, from: offset) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let (devices, next)):
+        forget(devices.map { ($0.ordinal, .init(user: user, until: $0.until)) }, at: at, in: scope) { [self] result in
+          guard case .success(let more) = result, let next else { return then(result.map { count + $0 }) }
+          forgetFormer(user, at: at, in: scope, from: next, count + more, then)
+        }
+      }
+    }
+  }
+
+  /// Devices that were the user's at that time, and are another's or nobody's since.
+  /// - Parameter offset: where the page begins; 0: the first.
+  func formerDevices(
+    of user: String, at: Int64, in scope: AppScope, from offset: Int,
+    then: @escaping Then<(devices: [FormerDevice], next: Int?)>
+  ) {
+    let limit = 4 * DeviceRegistry.batch
+    var arguments = RedisArguments()
+    arguments.append(RegistryKeys.text(of: .user(user)))
+    arguments.append(loop.now.unixMilliseconds / 1_000 - DeviceLimits.forgottenSeconds)
+    arguments.append(offset)
+    arguments.append(limit)
+    run(DeviceScript.former, arguments, in: scope) { result in
+      then(
+        result.flatMap { reply in
+          guard case .array(let entries) = reply else {
+            return .failure(.unreadable("unexpected reply to a script on the devices that were a user's"))
+          }
+          let devices = entries.compactMap { $0.text.flatMap(FormerDevice.init(text:)) }.filter { at < $0.until }
+          return .success((devices, entries.count < limit ? nil : offset + entries.count))
+        })
+    }
+  }
+
+  /// Returns the number of devices that something was forgotten of.
+  private func forget(
+    _ devices: [(ordinal: UInt32, owner: DeviceTransaction.Owner)], at: Int64, in scope: AppScope,
+    then: @escaping Then<Int>
+  ) {
+    var left = devices.count
+    if left == 0 { return then(.success(0)) }
+    var forgotten = 0
+    var failure: DeviceRegistryFailure?
+    for (ordinal, owner) in devices {
+      let transaction = DeviceTransaction(.ordinal(ordinal), .forget(at: at, owner: owner)) { result in
+        switch result {
+        case .success(let answer): if answer == .changed { forgotten += 1 }
+        case .failure(let error): failure = error
+        }
+        left -= 1
+        if left == 0 { then(failure.map { .failure($0) } ?? .success(forgotten)) }
+      }
+      enqueue(transaction, in: scope)
     }
   }
 
@@ -341,16 +391,26 @@ package final class DeviceRegistry {
       for (number, word) in commit.words { entry.words.learned(number, word) }
       finish(transaction, .success(commit.answer), entry)
     case .integer(2):
-      finish(transaction, .success(.forgotten), entry)
+      transaction.cancel(forgottenAt: nil)
+      if transaction.tokenSets.isEmpty {
+        finish(transaction, .success(.forgotten), entry)
+      } else {
+        entry.reading.append(transaction)
+      }
     case .integer(let time) where -Limits.unixMillisecondsMaximum..<0 ~= time:
       // Only a registration can come too late.
       guard case .id(let id) = transaction.place else { return again(transaction, entry) }
       mark(.device(id), at: -time, in: entry.scope) { [self] failure in
         if let failure { return finish(transaction, .failure(failure), entry) }
-        transaction.forget(at: -time)
+        transaction.cancel(forgottenAt: -time)
         entry.reading.append(transaction)
       }
-    case .integer, .bulk, .status, .error, .null, .array:
+    case .array(let claims):
+      for case .integer(let claim) in claims where claim > 0 && claim <= Int64(commit.claims.count) {
+        transaction.outdated.insert(commit.claims[Int(claim) - 1])
+      }
+      again(transaction, entry)
+    case .integer, .bulk, .status, .error, .null:
       again(transaction, entry)
     }
   }

@@ -61,22 +61,25 @@ enum DeviceScript {
     return result
     """#)
 
-  /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; the numbers of forget marks, words and OS
-  /// versions; each
-  /// - forget mark: its subject,
+  /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; the numbers of forget marks, tokens' marks,
+  /// words and OS versions; each
+  /// - mark, those of tokens behind the others: its subject,
   /// - word: number, text,
   /// - OS version: its text;
-  /// then the number of changes; each with its numbers of forget marks, guards, records and marks, and each
-  /// - forget mark: its index, the registration's time, 1 = the device is forgotten too: a mark that is not older cancels
-  ///   the change;
+  /// then the number of changes; each with its numbers of forget marks, claims, guards, records, new forget marks, new
+  /// tokens' marks and former users, the registration's time and its device's subject, and each
+  /// - forget mark: its index, and before which time it forgets the device too: a mark that is not older than the registration cancels the
+  ///   change;
+  /// - claim: the index of a token's mark: one that is another device's, and not older, stops the change;
   /// - guard: a set's bucket and word, its ordinals as read;
   /// - record: hash, field, its bytes as read (empty: none), its new bytes (empty: none);
-  /// - mark: a forget mark's subject, its time, its TTL (s).
+  /// - mark: its subject, its time, its TTL (s), for a token also its device's subject;
+  /// - former user: the subject, the device's entry, its TTL (s).
   /// Then for each set: bucket, word, word's digits, number of chunks; for each chunk its number, and four bytes for
   /// each change: the change's index, 1 = enters or 0 = leaves, place (two bytes).
   ///
   /// Replies for each change: 1 = stored, 0 = conflict, 2 = forgotten, negative = forgotten with its device, the negated
-  /// time of the mark. A change that is not stored has no effect. If a word's number belongs to another word, replies that number; if the word
+  /// time of the mark; or a list of the claims that marks stop. A change that is not stored has no effect. If a word's number belongs to another word, replies that number; if the word
   /// table is full, replies an empty string. In both cases nothing is stored.
   static let commit = LuaScript(
     #"""
@@ -89,7 +92,9 @@ enum DeviceScript {
     local secret = redis.call('GET', P .. 'secret')
     local drawn = take()
     local function mark(subject) return P .. 'forgotten:' .. redis.sha1hex((secret or drawn) .. subject) end
-    local marked, words, versions = tonumber(take()), tonumber(take()), tonumber(take())
+    local function former_key(subject) return P .. 'former:' .. redis.sha1hex((secret or drawn) .. subject) end
+    local function owner(subject) return string.sub(redis.sha1hex((secret or drawn) .. subject), 1, 8) end
+    local marked, tokens, words, versions = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
     local codes, writes, touched, values, taken = {}, {}, {}, {}, {'ZREM', P .. 'free'}
     local function write(...) writes[#writes + 1] = {...} end
 
@@ -105,6 +110,11 @@ enum DeviceScript {
       for index = 1, marked do
         times[index] = math.max(tonumber(found[index] or 0), tonumber(found[marked + index] or 0))
       end
+    end
+    local given = {}
+    for index = 1, tokens do
+      local subject = take()
+      given[index] = secret and redis.call('GET', mark(subject))
     end
     local added = {}
     for _ = 1, words do
@@ -129,12 +139,24 @@ enum DeviceScript {
     end
 
     for index = 1, tonumber(take()) do
-      local forgotten, guards, records, marks = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
+      local forgotten, claims, guards = tonumber(take()), tonumber(take()), tonumber(take())
+      local records, marks, surrendered, former = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
+      local registered, claimant = tonumber(take()), take()
       local code, names, first, firstTaken = 1, {}, #writes, #taken
       for _ = 1, forgotten do
-        local time, limit, takes = times[tonumber(take())], tonumber(take()), take() == '1'
-        if code ~= 2 and time > 0 and time >= limit then code = takes and math.min(code, -time) or 2 end
+        local time, before = times[tonumber(take())], tonumber(take())
+        if time > 0 and time >= registered then
+          if time < before then code = math.min(code, -time) elseif code == 1 then code = 2 end
+        end
       end
+      local stopped = {}
+      for claim = 1, claims do
+        local value = given[tonumber(take())]
+        if value and tonumber(string.sub(value, 9)) >= registered and string.sub(value, 1, 8) ~= owner(claimant) then
+          stopped[#stopped + 1] = claim
+        end
+      end
+      if code == 1 and #stopped > 0 then code = stopped end
       for _ = 1, guards do
         local bucket, word, value = take(), take(), take()
         local name = bucket .. ':' .. word
@@ -165,6 +187,23 @@ enum DeviceScript {
           write('SET', P .. 'secret', secret or drawn, 'EX', life)
           write('SET', key, time, 'EX', life)
         end
+      end
+      for _ = 1, surrendered do
+        local key, time, life, by = mark(take()), take(), take(), owner(take())
+        local known = redis.call('GET', key)
+        if not known or tonumber(string.sub(known, 9)) < tonumber(time) then
+          write('SET', P .. 'secret', secret or drawn, 'EX', life)
+          write('SET', key, by .. time, 'EX', life)
+        end
+      end
+      for _ = 1, former do
+        local key, entry, life = former_key(take()), take(), take()
+        local now = redis.call('TIME')[1]
+        write('SET', P .. 'secret', secret or drawn, 'EX', life)
+        -- An hour more than it counts: no page of them moves while they are read.
+        write('ZREMRANGEBYSCORE', key, '-inf', now - life - 3600)
+        write('ZADD', key, now, entry)
+        write('EXPIRE', key, life)
       end
       if code == 1 then
         for _, name in ipairs(names) do touched[name] = true end
@@ -424,32 +463,5 @@ enum DeviceScript {
       redis.call('SET', key, ARGV[3], 'EX', ARGV[4])
     end
     return 0
-    """)
-
-  /// KEYS: tag, next. ARGV: a mark's subject. Replies its time (Unix ms), or nil.
-  static let marked = LuaScript(
-    """
-    local P = KEYS[1]
-    local secret = redis.call('GET', P .. 'secret')
-    -- The build before named the subject in its marks.
-    local older = redis.call('GET', P .. 'forgotten:' .. ARGV[1])
-    local time = secret and redis.call('GET', P .. 'forgotten:' .. redis.sha1hex(secret .. ARGV[1]))
-    if time and older then return string.format('%.0f', math.max(tonumber(time), tonumber(older))) end
-    return time or older
-    """)
-
-  /// KEYS: tag, next. ARGV: bucket, word, word's digits. Replies the number of devices in a set.
-  static let count = LuaScript(
-    """
-    local P = KEYS[1]
-    local value = redis.call('HGET', P .. 'p:' .. ARGV[1], ARGV[2]) or ''
-    if value ~= '*' then return #value / 4 end
-    local count = 0
-    for chunk = 0, math.floor((redis.call('GET', P .. 'next') or 0) / \(OrdinalChunk.count)) do
-      local key = P .. 'c:' .. ARGV[3] .. ':' .. chunk
-      local length = redis.call('STRLEN', key)
-      count = count + (length == \(OrdinalChunk.bitmapBytes) and redis.call('BITCOUNT', key) or length / 2)
-    end
-    return count
     """)
 }

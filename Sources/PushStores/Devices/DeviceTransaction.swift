@@ -6,8 +6,19 @@ final class DeviceTransaction {
     case register(DeviceRegistration, at: Int64)
     /// A token got a 410.
     case lose([UInt8], at: Int64)
-    /// Removes what was registered up to then of the device, if it belongs to `user`, if not nil.
-    case forget(at: Int64, user: String?)
+    /// Removes what was registered up to then of the device.
+    /// - owner: only if it was this user's then; nil: whoever's it is.
+    case forget(at: Int64, owner: Owner?)
+    /// A registration that a forget cancels: the device had its tokens all the same, so no device that had them before keeps them.
+    /// - forgottenAt: the device is forgotten too, as of then.
+    case cancel([DeviceSet], at: Int64, forgottenAt: Int64?)
+  }
+
+  /// Whose device it is, or was.
+  struct Owner: Hashable {
+    let user: String
+    /// It is another's since this time, Unix milliseconds; nil: it is still this user's.
+    var until: Int64?
   }
 
   enum Place {
@@ -62,8 +73,8 @@ final class DeviceTransaction {
   var attempts = 0
   /// The device was seen in something other than a registration: only add it if it is unknown, with the earliest time.
   private let isAppearance: Bool
-  /// The registration is older than a forget: only forget the device.
-  private var isForgotten = false
+  /// Tokens of the registration that another device registered no earlier, and gave up since.
+  var outdated: Set<DeviceSet> = []
   /// The set of its id holds another device with the same hash: ask for an ordinal anyway.
   var wantsOrdinal = false
 
@@ -77,27 +88,25 @@ final class DeviceTransaction {
     self.then = then
   }
 
-  /// The device or its user was forgotten, not before the registration: the device is removed, in whichever order the
-  /// two came.
-  func forget(at: Int64) {
-    action = .forget(at: at, user: nil)
-    isForgotten = true
+  /// The device or its user was forgotten, not before the registration.
+  /// - Parameter forgottenAt: the device is forgotten too, in whichever order the two came; nil: it was before, or is another's.
+  func cancel(forgottenAt: Int64?) {
+    guard case .register(let registration, let at) = action else { return }
+    action = .cancel(registration.tokens, at: at, forgottenAt: forgottenAt)
   }
 
   func answer(_ result: Result<RegistrationAnswer, DeviceRegistryFailure>) {
-    then(isForgotten ? result.map { _ in .forgotten } : result)
+    if case .cancel = action { then(result.map { _ in .forgotten }) } else { then(result) }
   }
 
   /// The sets of the registration's tokens, or of the token that it looks for, each once.
   var tokenSets: [DeviceSet] {
     if case .token(let bytes) = place { return [.token(bytes)] }
-    guard case .register(let registration, _) = action else { return [] }
-    var sets: [DeviceSet] = []
-    if case .set(let token) = registration.token { sets.append(.token(token)) }
-    for start in registration.startTokens {
-      if let token = start.token, !sets.contains(.startToken(token)) { sets.append(.startToken(token)) }
+    switch action {
+    case .register(let registration, _): return registration.tokens
+    case .cancel(let tokens, _, _): return tokens
+    case .lose, .forget: return []
     }
-    return sets
   }
 
   /// The number of records that it reads at most: its device's, and those of its tokens' holders.
@@ -120,20 +129,64 @@ final class DeviceTransaction {
       }
       var commit = DeviceCommit()
       commit.replace(known, by: next, words)
+      commit.giveUp(DeviceChange.givenUp(from: known.record, to: next), by: known.record.id, now: now)
       return .store(commit)
-    case .forget(let at, let user):
-      guard let known = found.device else { return .done(.unchanged) }
-      guard user.map({ known.record.user?.hasBytes(of: $0) ?? false }) ?? true else { return .done(.unchanged) }
-      var commit = DeviceCommit()
-      if let left = DeviceChange.forgetting(known.record, at: at, now: now, fingerprint: fingerprint) {
-        if left == known.record { commit.answer = .older }
-        commit.replace(known, by: left, words)
-      } else {
-        commit.remove(known)
+    case .forget(let at, let owner):
+      guard let known = found.device, owner.map({ isOwner($0, of: known.record, at: at) }) ?? true else {
+        return .done(.unchanged)
       }
-      commit.marks = [(.device(known.record.id), at)]
+      var commit = DeviceCommit()
+      let left = forget(known, at: at, now: now, fingerprint, words, &commit)
+      commit.giveUp(DeviceChange.givenUp(from: known.record, to: left), by: known.record.id, now: now)
       return .store(commit)
+    case .cancel(let tokens, let at, let forgottenAt):
+      return cancel(tokens, at: at, forgottenAt: forgottenAt, now: now, fingerprint, found, words)
     }
+  }
+
+  /// Whether the device is the user's, or was at that time.
+  private func isOwner(_ owner: Owner, of record: DeviceRecord, at: Int64) -> Bool {
+    if record.isOf(owner.user) { return true }
+    return owner.until.map { at < $0 } ?? false
+  }
+
+  /// Returns what is left of it.
+  private func forget(
+    _ known: Known, at: Int64, now: Int64, _ fingerprint: UInt32, _ words: borrowing DeviceWords,
+    _ commit: inout DeviceCommit
+  ) -> DeviceRecord? {
+    let left = DeviceChange.forgetting(known.record, at: at, now: now, fingerprint: fingerprint)
+    if let left {
+      if left == known.record { commit.answer = .older }
+      commit.replace(known, by: left, words)
+    } else {
+      commit.remove(known)
+    }
+    commit.forget(known.record.id, at: at)
+    return left
+  }
+
+  private func cancel(
+    _ tokens: [DeviceSet], at: Int64, forgottenAt: Int64?, now: Int64, _ fingerprint: UInt32, _ found: Found,
+    _ words: borrowing DeviceWords
+  ) -> Step {
+    guard case .id(let id) = place else { preconditionFailure("a registration names its device") }
+    var commit = DeviceCommit()
+    var own = found.device?.record
+    if let known = found.device, let forgottenAt {
+      own = forget(known, at: forgottenAt, now: now, fingerprint, words, &commit)
+    }
+    let holders = found.holders.map(\.record)
+    let others = DeviceChange.yielding(tokens, holders, to: id, at: at, now: now)
+    for (holder, next) in zip(found.holders, others) where holder.record != next {
+      commit.replace(holder, by: next, words)
+    }
+    commit.giveUp(
+      DeviceChange.givenUp(
+        tokens.map { .init(set: $0, at: at) }, from: found.device?.record, to: own, others: others), by: id, now: now)
+    if commit.changesNoRecord, commit.marksNothing { return .done(.forgotten) }
+    for (set, ordinals) in zip(tokenSets, found.tokenSets) { commit.guards.append((set, ordinals)) }
+    return .store(commit)
   }
 
   private func register(
@@ -143,19 +196,23 @@ final class DeviceTransaction {
     if isAppearance, found.device != nil { return .done(.unchanged) }
     let outcome = DeviceChange.registering(
       registration, at: isAppearance ? DeviceLimits.timeMinimum : at, now: now, onto: found.device?.record,
-      holders: found.holders.map(\.record), fingerprint: fingerprint)
+      holders: found.holders.map(\.record), outdated: outdated, fingerprint: fingerprint)
     switch outcome {
     case .refused(let error): return .done(.refused(error))
     case .changed(let next, let losers):
       var commit = DeviceCommit()
-      commit.forgottenBy = [DeviceCommit.ForgottenBy(subject: .device(next.id), takesDevice: false)]
-      if let user = next.user {
-        commit.forgottenBy.append(DeviceCommit.ForgottenBy(subject: .user(user), takesDevice: true))
+      commit.forgottenBy = [.init(subject: .device(next.id), takesBefore: .min)]
+      // A forget of its user is about what came before only if it was this user's then.
+      if let user = next.user, registration.isOf(user) || (next.times.user.map { $0 <= at } ?? true) {
+        commit.forgottenBy.append(.init(subject: .user(user), takesBefore: .max))
       }
-      // The device has had another user since.
-      if case .set(let user) = registration.user, !(next.user?.hasBytes(of: user) ?? false) {
-        commit.forgottenBy.append(DeviceCommit.ForgottenBy(subject: .user(user), takesDevice: false))
+      // It is another's, or nobody's, since then: a forget of the user before is about what it had until then, and may come later.
+      let since = next.times.user ?? at
+      if case .set(let user) = registration.user, !next.isOf(user) {
+        commit.forgottenBy.append(.init(subject: .user(user), takesBefore: since))
+        note(user, until: since, found, &commit)
       }
+      if let user = found.device?.record.user, !next.isOf(user) { note(user, until: since, found, &commit) }
       commit.registeredAt = at
       if let known = found.device {
         commit.replace(known, by: next, words)
@@ -165,10 +222,19 @@ final class DeviceTransaction {
         commit.guards.append((.id(next.id), found.idSet))
         commit.answer = .added
       }
-      // Nobody else may have got a token that is new here.
-      for (set, ordinals) in zip(tokenSets, found.tokenSets)
-      where next.hasToken(of: set) && !(found.device?.isIn(set) ?? false) {
-        commit.guards.append((set, ordinals))
+      // Nobody else may have got a token that is new here, or that the device had before.
+      let named = tokenSets.map { DeviceChange.HeldToken(set: $0, at: at) }
+      let others = found.holders.map { holder in
+        losers.first { $0.id.hasBytes(of: holder.record.id) } ?? holder.record
+      }
+      let givenUp = DeviceChange.givenUp(named, from: found.device?.record, to: next, others: others)
+      commit.giveUp(givenUp, by: next.id, now: now)
+      commit.claimant = next.id
+      for (set, ordinals) in zip(tokenSets, found.tokenSets) where !(found.device?.isIn(set) ?? false) {
+        if next.hasToken(of: set) { commit.claims.append(set) }
+        if next.hasToken(of: set) || givenUp.contains(where: { $0.set == set }) {
+          commit.guards.append((set, ordinals))
+        }
       }
       for loser in losers {
         if let holder = found.holders.first(where: { $0.record.id.hasBytes(of: loser.id) }) {
@@ -188,12 +254,49 @@ final class DeviceTransaction {
                 \(commit.recordBytes)
                 """)))
       }
-      if commit.changesNothing {
-        guard next.at > at else { return .done(.unchanged) }
+      if commit.changesNoRecord {
+        guard next.at > at || !commit.marksNothing else { return .done(.unchanged) }
         // It may be older than a forget too, and so tell that the device belonged to that user.
         commit.answer = .older
       }
       return .store(commit)
     }
   }
+
+  /// Remembers that the device was this user's.
+  private func note(_ user: String, until: Int64, _ found: Found, _ commit: inout DeviceCommit) {
+    guard let ordinal = found.device?.ordinal ?? found.newOrdinal else { return }
+    commit.formerUsers.append((user, FormerDevice(ordinal: ordinal, until: until)))
+  }
+}
+
+extension DeviceRegistration {
+  fileprivate func isOf(_ user: String) -> Bool {
+    if case .set(let named) = self.user { named.hasBytes(of: user) } else { false }
+  }
+}
+
+extension DeviceRecord {
+  func isOf(_ user: String) -> Bool { self.user?.hasBytes(of: user) ?? false }
+}
+
+/// A device that was a user's, and is another's or nobody's.
+struct FormerDevice: Hashable {
+  let ordinal: UInt32
+  /// Unix milliseconds.
+  let until: Int64
+
+  init(ordinal: UInt32, until: Int64) {
+    self.ordinal = ordinal
+    self.until = until
+  }
+
+  /// `<ordinal>:<until>`.
+  init?(text: String) {
+    let parts = text.split(separator: ":")
+    guard parts.count == 2, let ordinal = UInt32(parts[0]), let until = Int64(parts[1]) else { return nil }
+    self.init(ordinal: ordinal, until: until)
+  }
+
+  var text: String { "\(ordinal):\(until)" }
 }

@@ -33,14 +33,19 @@ package struct RegistryKeys: Hashable, Sendable {
   package func bucket(of set: DeviceSetName) -> String { tag + "p:\(set.bucket)" }
   /// A large set's part in a chunk, encoded as `OrdinalChunk` describes.
   package func chunk(_ index: Int, of set: DeviceSetName) -> String { "\(tag)c:\(set.wordDigits):\(index)" }
-  /// The name of a forget mark, `forgotten:<hash>`, is a hash of this and of the key `secret`: scripts make it. A mark is
-  /// when the subject was forgotten, Unix milliseconds; it expires, and the secret with the last one.
+  /// The name of a mark, `forgotten:<hash>`, is a hash of this and of the key `secret`: scripts make it. A mark is when the subject was
+  /// forgotten, Unix milliseconds; it expires, and the secret with the last one. The same hash of a user names `former:<hash>`, a sorted set by
+  /// when it was noted (Unix s): `<ordinal>:<until when it was the user's>`.
   static func text(of subject: ForgottenSubject) -> String {
     switch subject {
     case .device(let id): "d:\(id)"
     case .user(let id): "u:\(id)"
     }
   }
+
+  /// The same for a token that no device has any more. Its mark is a part of the hash of the device that had it last (8 digits), then when that
+  /// registered it.
+  static func text(of token: DeviceSetName) -> String { "t:\(token.bucket):\(token.wordDigits)" }
 }
 
 extension DeviceSetName {
