@@ -178,6 +178,60 @@ struct ActivityForgetTests {
     try registry.wait { activities.show(id, in: registry.scope, then: $0) }?.members.keys.sorted()
   }
 
+  /// A device that was seen since the forget stays a member of what it joined since, whoever it belongs to now.
+  @Test(arguments: [ForgottenSubject.user("u"), .device("d-1")])
+  func deviceThatStays_leavesOlderActivitiesOnly(subject: ForgottenSubject) throws {
+    let registry = try AudienceRegistry(url: RedisServer.shared().url, prefix: "stay-\(UInt32.random(in: 0 ... .max)):")
+    let scope = registry.scope
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: registry.prefix)
+    let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
+    let now = registry.loop.now.unixMilliseconds
+    func register(at: Int64, _ change: (inout DeviceRegistration) -> Void) throws {
+      var registration = DeviceRegistration(device: "d-1")
+      change(&registration)
+      _ = try registry.wait { registry.devices.register(registration, at: at, in: scope, then: $0) }
+    }
+    func device() throws -> (ordinal: UInt32, fingerprint: UInt32) {
+      let ordinals = try registry.wait { registry.devices.members(of: .id("d-1"), limit: 1, in: scope, then: $0) }
+      let ordinal = try #require(ordinals.first)
+      let fingerprints = try registry.wait { registry.devices.fingerprints(of: [ordinal], in: scope, then: $0) }
+      return (ordinal, fingerprints[0])
+    }
+    try register(at: now - 10_000) {
+      $0.user = .set("u")
+      $0.token = .set([1, 2, 3, 4])
+    }
+    let before = try device()
+    // More than are read at once.
+    let (older, newer) = try (
+      (0..<70).map { try #require(ActivityID("old-\($0)")) },
+      (0..<70).map { try #require(ActivityID("new-\($0)")) }
+    )
+    for (rides, at) in [(older, now - 9_000), (newer, now - 1_000)] {
+      for (number, ride) in rides.enumerated() {
+        _ = try registry.wait {
+          activities.register(
+            ride, in: scope, ordinal: before.ordinal, device: before.fingerprint, token: [9, UInt8(number), 1, 1],
+            at: at, then: $0)
+        }
+      }
+    }
+    try register(at: now - 2_000) { $0.locale = .set("de") }
+    for _ in 0..<2 {
+      _ = try registry.wait { forgetter.forget(subject, at: now - 5_000, in: scope, then: $0) }
+      let after = try device()
+      #expect(after.ordinal == before.ordinal && after.fingerprint != before.fingerprint, "its user is gone")
+      for ride in older { #expect(try members(of: ride, activities, registry) ?? [] == []) }
+      for ride in newer {
+        let found = try registry.wait { activities.show(ride, in: scope, then: $0) }?.members
+        #expect(found?[after.ordinal]?.device == after.fingerprint, "it left \(ride.text)")
+      }
+    }
+    // Forgotten as of now, it leaves all.
+    _ = try registry.wait { forgetter.forget(.device("d-1"), at: now, in: scope, then: $0) }
+    for ride in newer { #expect(try members(of: ride, activities, registry) ?? [] == []) }
+  }
+
   /// A device that registers again after it was forgotten is known. An update token from before the forget is ignored all the same.
   @Test func aTokenFromBeforeTheForgetIsIgnored() throws {
     let queue = try RegistrationQueue("before")

@@ -13,11 +13,13 @@ final class AudienceRegistry {
   let segments: SegmentStore
   let devices: DeviceRegistry
   let redis: RedisClient
+  let prefix: String
 
   /// - Parameter prefix: begins the name of every key.
   init(url: String, prefix: String) throws {
     let loop = try EventLoop()
     self.loop = loop
+    self.prefix = prefix
     guard let scope = AppScope(app: "com.example.app", environment: .production) else { throw TestFailure("no scope") }
     self.scope = scope
     redis = RedisClient(

@@ -280,6 +280,25 @@ package final class ActivityRegistry {
     }
   }
 
+  /// Removes a device that is forgotten up to this time from an activity, unless it joined later. Returns whether it stays.
+  func forget(
+    _ ordinal: UInt32, of id: ActivityID, upTo at: Int64, from before: UInt32, to fingerprint: UInt32,
+    in scope: AppScope, then: @escaping Then<Bool>
+  ) {
+    change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
+      guard draft.activity != nil, let member = draft.members[0] else { return .success(true) }
+      // 0: not known.
+      let isOwn = [0, before, fingerprint].contains(member.device)
+      // When it was begun is not known: it is the device's of now if that is still the same person's.
+      guard member.hasJoined(after: at) || isOwn && before == fingerprint && member.status == .starting else {
+        draft.members[0] = nil
+        return .success(false)
+      }
+      if member.device == before { draft.members[0]?.device = fingerprint }
+      return .success(true)
+    }
+  }
+
   // MARK: - Read, decide, store
 
   private typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>

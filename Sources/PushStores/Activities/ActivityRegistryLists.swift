@@ -251,6 +251,7 @@ extension ActivityRegistry {
     let keys = keys(scope)
     var arguments = RedisArguments()
     arguments.append(ActivityRegistry.membershipsAtOnce)
+    arguments.append(0)
     redis.run(ActivityScript.memberships, keys: part.map(keys.memberships), arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let lists) = reply, lists.count == part.count else {
@@ -272,6 +273,47 @@ extension ActivityRegistry {
       forget(members, scope) { [self] result in
         if case .failure = result { return then(result) }
         forget(rest, in: scope, then: then)
+      }
+    }
+  }
+
+  /// Removes a device that stays from the activities that it joined up to this time.
+  /// - Parameters:
+  ///   - at: Unix milliseconds.
+  ///   - before: the fingerprint of its record when it joined.
+  ///   - fingerprint: of its record now: it stays a member with this one.
+  package func forget(
+    _ ordinal: UInt32, upTo at: Int64, from before: UInt32, to fingerprint: UInt32, in scope: AppScope,
+    after offset: Int = 0,
+    then: @escaping Then<Void>
+  ) {
+    var arguments = RedisArguments()
+    arguments.append(ActivityRegistry.membershipsAtOnce)
+    arguments.append(offset)
+    let key = keys(scope).memberships(ordinal)
+    redis.run(ActivityScript.memberships, keys: [key], arguments) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let lists) = reply, case .array(let values) = lists.first else {
+        return then(.failure(.redis("unexpected reply to a script")))
+      }
+      let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
+      guard ids.count == values.count else {
+        return then(.failure(.redis("\(key): does something else use this key?")))
+      }
+      if ids.isEmpty { return then(.success(())) }
+      var (left, stayed) = (ids.count, 0)
+      var failure: ActivityRegistryFailure?
+      for id in ids {
+        forget(ordinal, of: id, upTo: at, from: before, to: fingerprint, in: scope) { [self] result in
+          switch result {
+          case .failure(let error): failure = error
+          case .success(let stays): stayed += stays ? 1 : 0
+          }
+          left -= 1
+          guard left == 0 else { return }
+          if let failure { return then(.failure(failure)) }
+          forget(ordinal, upTo: at, from: before, to: fingerprint, in: scope, after: offset + stayed, then: then)
+        }
       }
     }
   }

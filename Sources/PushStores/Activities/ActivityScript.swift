@@ -60,13 +60,13 @@ enum ActivityScript {
     return 1
     """)
 
-  /// KEYS: memberships of devices. ARGV: how many of each.
+  /// KEYS: memberships of devices. ARGV: how many of each, from which on.
   ///
   /// Replies the ids of activities, for each device.
   static let memberships = LuaScript(
     """
     local lists = {}
-    for index = 1, #KEYS do lists[index] = redis.call('ZRANGE', KEYS[index], 0, ARGV[1] - 1) end
+    for index = 1, #KEYS do lists[index] = redis.call('ZRANGE', KEYS[index], ARGV[2], ARGV[2] + ARGV[1] - 1) end
     return lists
     """)
 
