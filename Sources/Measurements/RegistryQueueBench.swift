@@ -28,7 +28,7 @@ struct RegistryQueueBench {
     var logger = Logger(label: "bench")
     logger.logLevel = .warning
     let consumer = RegistrationConsumer(settings, logger: logger)
-    consumer.start()
+    consumer.start(WallClock())
     let exchange = AMQPExchange("", isMandatory: true)
     let properties = AMQPProperties()
     for body in bodies {

@@ -4,7 +4,8 @@
 /// from any thread; no answer for half a second counts as "unreachable".
 package protocol ProviderTokenStore: Sendable {
   /// Asks for the fleet's token of (team, key) with a later `iat` than this, or for the turn to make one.
-  func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker)
+  /// - Parameter refused: `iat` of a token that APNs never took because of it, which the whole fleet replaces; 0: there is none.
+  func ask(_ name: ProviderTokenName, newerThan: Int64, refused: Int64, from asker: ProviderTokens.Asker)
 
   /// Offers the token that was made in our turn. The answer is the token that now serves.
   func offer(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, from asker: ProviderTokens.Asker)

@@ -43,6 +43,8 @@ package final class ProviderTokens: Sendable {
     case none
     /// Another token serves from now on.
     case changed
+    /// APNs never took this token, because of its `iat`: another one serves, or will at once.
+    case replaced
     /// Nothing may be sent with the key for this long.
     case held(milliseconds: Int64)
     /// APNs calls a token expired that is this fresh by our clock.
@@ -150,6 +152,19 @@ package final class ProviderTokens: Sendable {
     }
   }
 
+  /// A token that replaces ours for the whole fleet, because APNs never took ours.
+  package func storeReplaced(_ handle: Handle, token: [UInt8], now: Now, random: UInt64) {
+    guard let issuedAt = verify(token, handle) else { return }
+    _ = step(handle, now: now, random: random, offered: token) { state in
+      state.storeReplaced(issuedAt: issuedAt, now: now, jitter: random)
+    }
+  }
+
+  /// APNs answered `InvalidProviderToken` to a request with this serial.
+  package func invalid(_ handle: Handle, serial: UInt32, now: Now, random: UInt64) -> Effect {
+    step(handle, now: now, random: random) { state in state.invalid(serial: serial, now: now) }
+  }
+
   /// APNs answered `ExpiredProviderToken` to a request with this serial.
   package func expired(_ handle: Handle, serial: UInt32, now: Now, random: UInt64) -> Effect {
     step(handle, now: now, random: random) { state in state.expired(serial: serial, now: now, jitter: random) }
@@ -182,7 +197,7 @@ package final class ProviderTokens: Sendable {
   /// Work for after the lock is released.
   private enum Errand {
     case none
-    case ask(newerThan: Int64)
+    case ask(newerThan: Int64, refused: Int64)
     case offer(token: [UInt8], issuedAt: Int64)
     case decline
     case serves(token: [UInt8], issuedAt: Int64)
@@ -202,13 +217,15 @@ package final class ProviderTokens: Sendable {
     switch errand {
     case .none:
       break
-    case .ask(let newerThan):
+    case .ask(let newerThan, let refused):
+      // No lane goes on with a token that is given up.
+      if refused > 0 { changes.add(1, ordering: .releasing) }
       guard let store else {
         return step(handle, now: now, random: random) { state in
           state.storeAnswered(.absent, now: now, jitter: random)
         }
       }
-      store.ask(name, newerThan: newerThan, from: asker)
+      store.ask(name, newerThan: newerThan, refused: refused, from: asker)
     case .offer(let token, let issuedAt):
       store?.offer(name, token: token, issuedAt: issuedAt, from: asker)
     case .decline:
@@ -225,8 +242,10 @@ package final class ProviderTokens: Sendable {
     switch action {
     case .none:
       return (.none, .none)
-    case .askStore(let newerThan):
-      return (.none, .ask(newerThan: newerThan))
+    case .askStore(let newerThan, let refused):
+      return (refused > 0 ? .replaced : .none, .ask(newerThan: newerThan, refused: refused))
+    case .wasReplaced:
+      return (.replaced, .none)
     case .adopt(let serial):
       guard let offered, let issuedAt = entry.state.current?.issuedAt else {
         preconditionFailure("a token is adopted from an offer")

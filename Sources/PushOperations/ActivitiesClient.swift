@@ -41,8 +41,7 @@ package final class ActivitiesClient {
   package init(_ configuration: Configuration) throws {
     self.configuration = configuration
     let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
-    RedisClient.learnTime(redisConfiguration, tls: try configuration.redis.tls(redisConfiguration))
-    loop = try EventLoop()
+    loop = try EventLoop(wallClock: FleetTime.wallClock(configuration))
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),
       seed: UInt64.random(in: .min ... .max))
@@ -109,7 +108,7 @@ package final class ActivitiesClient {
     defer { admin.close() }
     try admin.perform(all: access.topology.declarations)
     let properties = AMQPProperties()
-    properties.setTimestamp(unixMilliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
+    properties.setTimestamp(unixMilliseconds: now)
     try admin.publish(
       to: AMQPExchange(access.topology.jobsExchange, isMandatory: true), routingKey: JobClass.transactional.name,
       properties: properties, body: Array(try JSONSerialization.data(withJSONObject: body, options: .sortedKeys)))

@@ -19,7 +19,7 @@ package final class AudienceJobs {
 
   /// Connects to the registry's Redis.
   package init(_ configuration: Configuration) throws {
-    let loop = try EventLoop()
+    let loop = try EventLoop(wallClock: FleetTime.wallClock(configuration))
     let address = try RedisConfiguration(url: configuration.registryURL)
     self.loop = loop
     redis = RedisClient(

@@ -61,11 +61,12 @@ package final class ChannelRegistryClient {
     let redisTLS = try configuration.redis.tls(redisConfiguration)
     let registryConfiguration = try RedisConfiguration(url: configuration.registryURL)
     let registryTLS = try configuration.redis.tls(registryConfiguration)
-    RedisClient.learnTime(redisConfiguration, tls: redisTLS)
-    loop = try EventLoop()
+    let wallClock = WallClock()
+    RedisClient.teach(wallClock, redisConfiguration, tls: redisTLS)
+    loop = try EventLoop(wallClock: wallClock)
     var settings = ChannelClientConfiguration(configuration.apns)
     settings.waitMilliseconds = settings.requestTimeoutMilliseconds
-    tokenStore.start()
+    tokenStore.start(wallClock)
     client = ChannelClient(
       loop: loop, credentials: credentials, configuration: settings, seed: UInt64.random(in: .min ... .max))
     redis = RedisClient(

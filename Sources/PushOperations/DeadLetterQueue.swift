@@ -39,6 +39,7 @@ package struct DeadLetterQueue {
   }
 
   private let access: BrokerAdmin
+  private let configuration: Configuration
   private let runSecondsMaximum: Double
 
   /// Maximum of messages in memory.
@@ -53,6 +54,7 @@ package struct DeadLetterQueue {
   /// - Parameter runSecondsMaximum: time limit of one pass. RabbitMQ requeues messages that are held for 30 minutes.
   package init(_ configuration: Configuration, runSecondsMaximum: Double = 20 * 60) throws {
     access = try BrokerAdmin(configuration)
+    self.configuration = configuration
     self.runSecondsMaximum = runSecondsMaximum
   }
 
@@ -81,6 +83,7 @@ package struct DeadLetterQueue {
     let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
     let queues = AMQPExchange("", isMandatory: true)
     let properties = AMQPProperties()
+    let wallClock = FleetTime.wallClock(configuration)
     let start = Date.now
     var isRefused = false
     let summary = try look(admin, filter, limit: limit) { letter, message, summary throws(AMQPError) in
@@ -92,7 +95,7 @@ package struct DeadLetterQueue {
         let due = Double(summary.done) / ratePerSecond
         try admin.wait(milliseconds: Int64((due - Date.now.timeIntervalSince(start)) * 1000))
       }
-      DeadLetterQueue.describeCopy(of: message, letter, in: properties)
+      DeadLetterQueue.describeCopy(of: message, letter, at: wallClock.unixMilliseconds, in: properties)
       let confirmed = admin.results.confirmed
       try admin.publish(
         to: letter.queue == nil ? exchange : queues, routingKey: letter.queue ?? letter.jobClass.name,
@@ -164,11 +167,13 @@ package struct DeadLetterQueue {
   }
 
   /// What a new copy keeps: the producer's ids, trace, correlation and reply queue, and what is known about earlier attempts.
-  private static func describeCopy(of message: AMQPMessage, _ letter: DeadLetter, in properties: AMQPProperties) {
+  private static func describeCopy(
+    of message: AMQPMessage, _ letter: DeadLetter, at unixMilliseconds: Int64, in properties: AMQPProperties
+  ) {
     let metadata = message.metadata
     let bytes = metadata.bytes.span
     properties.reset()
-    properties.setTimestamp(unixMilliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
+    properties.setTimestamp(unixMilliseconds: unixMilliseconds)
     if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
     if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
     if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }

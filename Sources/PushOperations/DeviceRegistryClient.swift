@@ -58,8 +58,7 @@ package final class DeviceRegistryClient {
   /// Throws what is wrong with the configuration.
   package init(_ configuration: Configuration) throws {
     let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
-    RedisClient.learnTime(redisConfiguration, tls: try configuration.redis.tls(redisConfiguration))
-    loop = try EventLoop()
+    loop = try EventLoop(wallClock: FleetTime.wallClock(configuration))
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),
       seed: UInt64.random(in: .min ... .max))

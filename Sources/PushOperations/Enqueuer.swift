@@ -25,7 +25,7 @@ package struct Enqueuer {
   /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do
   /// where Redis answers. The topology is declared first, so that jobs are kept until the first worker starts.
   package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
-    learnTime()
+    let wallClock = FleetTime.wallClock(configuration)
     let admin = try access.connect("enqueue")
     defer { admin.close() }
     try admin.perform(all: access.topology.declarations)
@@ -39,27 +39,17 @@ package struct Enqueuer {
       for line in batch {
         guard case .bytes(let body) = line else { continue }
         properties.reset()
-        let now = Int64(Date.now.timeIntervalSince1970 * 1_000_000) + WallClock.machine.correctionMilliseconds * 1_000
-        properties.setTimestamp(unixMilliseconds: now / 1_000)
+        let now = wallClock.unixMilliseconds
+        properties.setTimestamp(unixMilliseconds: now)
         let isNumbered = !JobSequence.isMissing(in: body)
         try admin.publish(
           to: exchange, routingKey: jobClass.name, properties: properties,
-          body: isNumbered ? body : JobSequence.adding(clock.take(now: now), to: body))
+          body: isNumbered ? body : JobSequence.adding(clock.take(now: now * 1_000), to: body))
         read += 1
       }
       if isAtEnd && batch.isEmpty { break }
     }
     try admin.waitForConfirms()
     return Result(read: read, confirmed: admin.results.confirmed)
-  }
-
-  /// A producer's host may lack what the worker's has for Redis, and publishes all the same.
-  private func learnTime() {
-    do {
-      let redis = try RedisConfiguration(url: configuration.registryURL)
-      RedisClient.learnTime(redis, tls: try configuration.redis.tls(redis))
-    } catch {
-      return
-    }
   }
 }

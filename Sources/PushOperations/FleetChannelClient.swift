@@ -2,6 +2,7 @@ package import Logging
 import PushChannels
 package import PushCore
 import PushCredentials
+import PushIO
 package import PushSettings
 import PushStores
 
@@ -18,9 +19,10 @@ package struct FleetChannelClient: Sendable {
     tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
     let credentials = try Credentials(
       configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
-    tokenStore.start()
+    let wallClock = WallClock()
+    tokenStore.start(wallClock)
     thread = AsyncChannelClient(
-      credentials: credentials, configuration: ChannelClientConfiguration(configuration.apns))
+      credentials: credentials, configuration: ChannelClientConfiguration(configuration.apns), wallClock: wallClock)
   }
 
   /// Sends the request and waits for its result.

@@ -16,7 +16,7 @@ package final class SegmentClient {
   /// Throws what is wrong with the address or its trust.
   package init(_ configuration: Configuration) throws {
     let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
-    loop = try EventLoop()
+    loop = try EventLoop(wallClock: FleetTime.wallClock(configuration))
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),
       seed: UInt64.random(in: .min ... .max))

@@ -440,7 +440,7 @@ private final class RegistrationQueue {
       settings.registrationsMaximum = 50
       return RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
     }
-    for consumer in consumers { consumer.start() }
+    for consumer in consumers { consumer.start(WallClock()) }
     let isDone = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
       consumers.allSatisfy(\.isExhausted) ? true : nil
     }

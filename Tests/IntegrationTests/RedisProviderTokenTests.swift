@@ -109,6 +109,31 @@ struct RedisProviderTokenTests {
     server.stop()
   }
 
+  /// All clocks of the fleet were 20 minutes ahead when its token was made: who is refused first has it replaced for all, once.
+  @Test func aTokenThatAPNsNeverTookIsReplacedForTheFleet() throws {
+    let server = try RedisServer()
+    let signer = try ProviderTokenSigner(newKeyFor: "test")
+    let members = try (0..<3).map { _ in try ProviderTokenMember(server.url, signer: signer, secondsAhead: 1_200) }
+    let first = try #require(members[0].token())
+    for member in members { #expect(member.token() == first) }
+    #expect(try members[0].isRefused() == .replaced)
+    let second = try #require(members[0].token())
+    #expect(second != first)
+    for member in members {
+      let followed = ChildProcess.poll(timeoutMilliseconds: 5_000, everyMilliseconds: 20) {
+        member.token() == second ? true : nil
+      }
+      #expect(followed == true, "it need not be refused itself")
+    }
+    #expect(try members[1].isRefused() == .none, "this one is right")
+    let late = try ProviderTokenMember(server.url, signer: signer)
+    #expect(late.token() == second)
+    let all = members + [late]
+    #expect(all.compactMap { $0.tokens.snapshots().first?.refreshes }.reduce(0, +) == 2)
+    for member in all { member.store.stop() }
+    server.stop()
+  }
+
   @Test func anACLWithoutClientListIsEnough() throws {
     let server = try RedisServer()
     try server.cli(

@@ -65,7 +65,7 @@ struct RegistrationConsumerTests {
       settings.retryMaximumMilliseconds = 400
       change(&settings)
       let consumer = RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
-      consumer.start()
+      consumer.start(WallClock())
       return consumer
     }
   }

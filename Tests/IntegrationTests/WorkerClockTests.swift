@@ -44,6 +44,22 @@ struct WorkerClockTests {
     #expect(outcomes.map(\.outcome) == ["accepted", "accepted"])
   }
 
+  /// Redis is not there from its start: APNs refuses its provider token, and tells the time for the next one.
+  @Test(arguments: [-7_200, 7_200])
+  func withoutRedisItsTokensGoByAPNsClock(secondsAhead: Int) throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("alone", redisURL: redis.url)
+    redis.stop()
+    // By its own clock, the jobs may be two hours old.
+    let worker = try world.startWorker(
+      configuration: world.configuration().replacing("age_max_s: 300", with: "age_max_s: 36000"),
+      secondsAhead: secondsAhead)
+    defer { _ = worker.drain(seconds: 30) }
+    try world.publishJobs(0..<10)
+    try world.waitForAccepted(10)
+    #expect(worker.log.contains("APNs': provider tokens go by APNs' clock"), "\(worker.log.suffix(2_000))")
+  }
+
   @Test(arguments: [-7_200, 7_200])
   func itEndsNothingEarlyAndSendsNoOldState(secondsAhead: Int) throws {
     let url = try RedisServer.shared().url

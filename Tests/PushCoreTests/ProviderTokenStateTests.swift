@@ -191,6 +191,48 @@ import Testing
     #expect(state.storeOffered(issuedAt: issued(1000), now: at(2400), jitter: 0) == .none)
   }
 
+  /// Made by a clock that was ahead (or far behind), and refused by APNs, whose time is known then: another one follows at once.
+  @Test(arguments: [1_200, 7_200, -4_200] as [Int64])
+  func aTokenThatAPNsNeverTookIsReplacedAtOnce(ahead: Int64) {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0, dayClockAhead: ahead), jitter: 0) == .askStore(newerThan: 0))
+    #expect(
+      state.storeAnswered(.mayMint, now: at(0, dayClockAhead: ahead), jitter: 0) == .offer(issuedAt: issued(ahead)))
+    #expect(
+      state.storeAnswered(.token(issuedAt: issued(ahead)), now: at(0, dayClockAhead: ahead), jitter: 0)
+        == .adopt(serial: 1))
+    func refused(_ now: Now) -> ProviderTokenState.Action {
+      ahead > 0 ? state.invalid(serial: 1, now: now) : state.expired(serial: 1, now: now, jitter: 0)
+    }
+    #expect(refused(at(1)) == .askStore(newerThan: ahead > 0 ? 0 : issued(ahead), refused: issued(ahead)))
+    #expect(state.current == nil)
+    // Other requests were in flight.
+    #expect(state.invalid(serial: 1, now: at(1)) == .wasReplaced)
+    #expect(state.storeAnswered(.mayMint, now: at(1), jitter: 0) == .offer(issuedAt: issued(1)))
+    #expect(state.storeAnswered(.token(issuedAt: issued(1)), now: at(1), jitter: 0) == .adopt(serial: 2))
+    // APNs refuses this one too, or its clock is another one now: it is not for us to try on.
+    #expect(state.invalid(serial: 2, now: at(600, dayClockAhead: -ahead)) == .none)
+    #expect(state.current?.serial == 2)
+    #expect(state.tooManyUpdates(serial: 2, now: at(601)) == .hold(milliseconds: 1_200_000), "none to fall back to")
+  }
+
+  @Test func anInvalidTokenOfTheRightTimeIsNotReplaced() {
+    var state = serving()
+    #expect(state.invalid(serial: 1, now: at(60)) == .none)
+    #expect(state.invalid(serial: 1, now: at(1_260)) == .none, "it is the key that is wrong")
+    #expect(state.current?.serial == 1)
+  }
+
+  /// Another worker had it refused first.
+  @Test func aTokenThatTheFleetReplacedIsGivenUp() {
+    var state = serving()
+    #expect(state.storeReplaced(issuedAt: issued(0), now: at(5), jitter: 0) == .none, "ours")
+    #expect(state.storeReplaced(issuedAt: issued(7_200), now: at(5), jitter: 0) == .none, "of the future for us")
+    #expect(state.current?.serial == 1)
+    #expect(state.storeReplaced(issuedAt: issued(-1_200), now: at(5), jitter: 0) == .adopt(serial: 2))
+    #expect(state.invalid(serial: 1, now: at(5)) == .wasReplaced)
+  }
+
   @Test func aDayClockThatJumpsAheadRenewsOnlyAfter20MinutesOrPast60() {
     var state = serving()
     #expect(state.turn(now: at(300, dayClockAhead: 2700), jitter: 0) == .none)

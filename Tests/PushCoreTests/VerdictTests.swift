@@ -32,7 +32,7 @@ import Testing
       Row(400, "TopicDisallowed", Verdict(.reject, pause: .topicWhenRepeated)),
       Row(400, "IdleTimeout", Verdict(.resend, connection: .close)),
       Row(403, "ExpiredProviderToken", Verdict(.renew, connection: .close, token: .renew)),
-      Row(403, "InvalidProviderToken", Verdict(.retry, pause: .credential)),
+      Row(403, "InvalidProviderToken", Verdict(.retry, token: .replaceIfMisdated, pause: .credential)),
       Row(403, "MissingProviderToken", Verdict(.retry, pause: .credential)),
       Row(403, "UnrelatedKeyIdInToken", Verdict(.resend, connection: .close)),
       Row(403, "BadEnvironmentKeyIdInToken", Verdict(.retry, pause: .credentialInEnvironment)),

@@ -13,11 +13,13 @@ import Testing
       unixMilliseconds: Self.time + milliseconds + ahead)
   }
 
-  private func state(redis: Int64?, apns: Int64? = nil) -> WallClockState {
+  private func state(
+    redis: Int64?, apns: Int64? = nil, dates: Int = 1, _ source: WallClockState.Source = .apns
+  ) -> WallClockState {
     var state = WallClockState()
     let monotonic = machine(ahead: 0).monotonic
     if let redis { state.heard(.redis, unixMilliseconds: Self.time + redis, at: monotonic) }
-    if let apns { state.heard(.apns, unixMilliseconds: Self.time + apns, at: monotonic) }
+    if let apns { for _ in 0..<dates { state.heard(source, unixMilliseconds: Self.time + apns, at: monotonic) } }
     return state
   }
 
@@ -28,7 +30,40 @@ import Testing
     }
     for ahead: Int64 in [-1_000, 0, 1_000] { #expect(state(redis: 0).correction(machine(ahead: ahead)) == 0) }
     #expect(state(redis: nil).correction(machine(ahead: Self.hours)) == 0, "it has not answered")
-    #expect(state(redis: nil, apns: 0).correction(machine(ahead: Self.hours)) == 0, "others do not go by APNs")
+  }
+
+  /// A worker that knows its clock to be wrong ends no others' jobs, also where Redis was never there.
+  @Test func whileRedisHasNotToldItsTimeSeveralDatesOfAPNsDecide() {
+    let wrong = machine(ahead: Self.hours, after: 60_000)
+    #expect(state(redis: nil, apns: 0, dates: 3).correction(wrong) == -Self.hours)
+    #expect(state(redis: nil, apns: 0, dates: 2).correction(wrong) == 0, "one server's clock may be wrong")
+    #expect(state(redis: nil, apns: 0, dates: 3).correction(machine(ahead: 60_000)) == 0, "answers take time")
+    #expect(state(redis: 0, apns: Self.hours, dates: 3).correction(machine(ahead: 5_000)) == -5_000, "Redis decides")
+    var state = state(redis: nil, apns: 0, dates: 3)
+    state.heard(.apns, unixMilliseconds: Self.time + Self.hours, at: machine(ahead: 0).monotonic)
+    #expect(state.correction(wrong) == 0, "they contradict each other")
+  }
+
+  /// APNs judges provider tokens by its own clock, whatever that of Redis is.
+  @Test func tokensGoByAPNsClock() {
+    let right = machine(ahead: 0)
+    let wrongRedis = Self.hours
+    func ahead(_ state: WallClockState, _ machine: Now) -> Int64 { state.tokenTime(machine) - Self.time }
+    #expect(ahead(state(redis: wrongRedis), right) == wrongRedis, "it is all that is known")
+    #expect(ahead(state(redis: wrongRedis, apns: 100_000), right) == wrongRedis, "one date of an answer")
+    #expect(ahead(state(redis: wrongRedis, apns: 100_000, .apnsRefusal), right) == 100_000)
+    #expect(ahead(state(redis: wrongRedis, apns: 100_000, dates: 3), right) == 100_000)
+    #expect(ahead(state(redis: 0, apns: 50_000, dates: 3), right) == 0, "they agree")
+    #expect(state(redis: nil, apns: 0).apnsTime(right) == nil)
+    #expect(state(redis: nil, apns: 0, .apnsRefusal).apnsTime(machine(ahead: 0, after: 9_000)) == Self.time + 9_000)
+  }
+
+  /// Times of gateways and commands order what they take.
+  @Test func aPreciseClockIsCorrectedBelowASecond() {
+    var state = WallClockState(redisToleranceMilliseconds: WallClockState.preciseToleranceMilliseconds)
+    state.heard(.redis, unixMilliseconds: Self.time, at: machine(ahead: 0).monotonic)
+    for ahead: Int64 in [-900, -21, 21, 900] { #expect(state.correction(machine(ahead: ahead)) == -ahead) }
+    for ahead: Int64 in [-20, 20] { #expect(state.correction(machine(ahead: ahead)) == 0) }
   }
 
   @Test func aWrongRedisChangesNothing() {

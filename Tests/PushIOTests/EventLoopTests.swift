@@ -14,6 +14,19 @@ struct EventLoopTests {
     #expect(order == [1, 2, 3])
   }
 
+  /// A wall clock belongs to those who share it: a worker, not the process.
+  @Test func aTimeIsHeardByTheLoopsThatShareTheClock() throws {
+    let clock = WallClock()
+    let (one, other, stranger) = (try EventLoop(wallClock: clock), try EventLoop(wallClock: clock), try EventLoop())
+    let before = stranger.now.unixMilliseconds
+    one.heard(.redis, unixMilliseconds: before + 7_200_000)
+    for loop in [one, other, stranger] { loop.poll(maximumWaitMilliseconds: 0) }
+    for loop in [one, other] { #expect(abs(loop.now.unixMilliseconds - before - 7_200_000) < 60_000) }
+    #expect(abs(stranger.now.unixMilliseconds - before) < 60_000)
+    #expect(abs(clock.unixMilliseconds - before - 7_200_000) < 60_000)
+    #expect(stranger.correctionMilliseconds == 0 && one.correctionMilliseconds != 0)
+  }
+
   @Test func aTimerIsNeverEarly() throws {
     let loop = try EventLoop()
     loop.poll(maximumWaitMilliseconds: 0)

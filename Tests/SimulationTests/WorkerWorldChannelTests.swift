@@ -26,6 +26,19 @@ struct WorkerWorldChannelTests {
     return world
   }
 
+  /// A fleet starts while Redis' clock is off: APNs refuses no job and no channel request for longer than it takes to make a token by APNs'
+  /// clock, and the fleet shares that one.
+  @Test(arguments: [-4_200, -3_000, 1_200, 7_200] as [Int64])
+  func aFleetThatStartsByAWrongClockMakesTokensByThatOfAPNs(secondsAhead: Int64) throws {
+    let world = try play(1, faults: 0) {
+      $0.workers = 3
+      $0.redisErrorMilliseconds = secondsAhead * 1_000
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.auditor.reportedCount == world.auditor.targetCount)
+    #expect((1...2).contains(world.workers.reduce(0) { $0 + ($1?.tokensMade ?? 0) }), "two for the fleet")
+  }
+
   /// Mostly channel requests, over a slow network.
   private func askMuch(_ settings: inout WorkerWorld.Settings, workers: Int) {
     settings.workers = workers

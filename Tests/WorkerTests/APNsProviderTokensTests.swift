@@ -20,7 +20,7 @@ import Testing
     let declines = Mutex(0)
     let served = Mutex<[Int64]>([])
 
-    func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
+    func ask(_ name: ProviderTokenName, newerThan: Int64, refused: Int64, from asker: ProviderTokens.Asker) {
       asks.withLock { $0.append(newerThan) }
     }
 
@@ -100,7 +100,7 @@ import Testing
       self.now = now
     }
 
-    func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
+    func ask(_ name: ProviderTokenName, newerThan: Int64, refused: Int64, from asker: ProviderTokens.Asker) {
       let answer: ProviderTokenStoreAnswer = state.withLock { state in
         if let token = state.token { return .token(token) }
         state.waiting.append(asker)

@@ -114,7 +114,7 @@ struct ChannelClientFaultTests {
       self.now = now
     }
 
-    func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
+    func ask(_ name: ProviderTokenName, newerThan: Int64, refused: Int64, from asker: ProviderTokens.Asker) {
       let isFirst = asks.withLock { asks in
         asks.append(newerThan)
         return asks.count == 1
@@ -146,16 +146,17 @@ struct ChannelClientFaultTests {
     #expect(ledger.connectionsOpened == 2 && store.asks.withLock { $0.count } == 2)
   }
 
-  /// A token that is fresh by our clock and expired by APNs' clock is not renewed again and again: the error names the clock.
-  @Test func aWrongClockIsNamed() async throws {
+  /// A token that is fresh by our clock, and expired or of the future by APNs', is replaced by one of APNs' clock; not again and again.
+  @Test(arguments: [(4_000, "ExpiredProviderToken"), (-1_200, "InvalidProviderToken")])
+  func aTokenByAWrongClockIsReplacedOnce(offset: Int64, reason: String) async throws {
     let world = try ChannelWorld()
-    world.simulator.setClock(offsetSeconds: 4000)
-    let failure = try #require(await world.failure(of: .create(.none)))
-    #expect(failure.kind == .refused(status: 403, reason: .expiredProviderToken))
-    #expect(failure.description.contains("check this machine's clock"))
-    #expect(world.simulator.ledger.requests == 2 && world.simulator.ledger.connectionsOpened == 2)
-    world.simulator.setClock(offsetSeconds: 0)
+    world.simulator.setClock(offsetSeconds: offset)
     _ = try await world.create()
+    #expect(world.simulator.ledger.answers == ["403 \(reason)": 1, "201": 1])
+    // Its clock goes back: the new token is of the future.
+    world.simulator.setClock(offsetSeconds: -8_000)
+    let failure = try #require(await world.failure(of: .create(.none)))
+    #expect(failure.kind == .refused(status: 403, reason: .invalidProviderToken))
   }
 
   // MARK: - Hosts and times

@@ -1,6 +1,6 @@
 package import PushCore
 package import PushCredentials
-import PushIO
+package import PushIO
 import Synchronization
 
 /// A `ChannelClient` on its own thread, for callers without an event loop: commands, and the library.
@@ -9,10 +9,12 @@ package final class AsyncChannelClient: Sendable {
   private let thread: Mutex<LoopThread?>
 
   /// Starts the thread. No connection is opened before the first request.
-  package init(credentials: Credentials, configuration: ChannelClientConfiguration) {
+  package init(
+    credentials: Credentials, configuration: ChannelClientConfiguration, wallClock: WallClock = WallClock()
+  ) {
     let runner = AsyncChannelClientRunner(credentials: credentials, configuration: configuration)
     self.runner = runner
-    thread = Mutex(LoopThread(name: "channels") { runner.run() })
+    thread = Mutex(LoopThread(name: "channels") { runner.run(wallClock) })
   }
 
   deinit {
@@ -78,10 +80,10 @@ private final class AsyncChannelClientRunner: Sendable {
     mailbox?.wake()
   }
 
-  func run() {
+  func run(_ wallClock: WallClock) {
     let loop: EventLoop
     do throws(LoopError) {
-      loop = try EventLoop()
+      loop = try EventLoop(wallClock: wallClock)
     } catch {
       finish(.unreachable(text: "\(error)"))
       return

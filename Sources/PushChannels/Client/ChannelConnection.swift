@@ -19,6 +19,7 @@ final class ChannelConnection {
     let answer: Result<ChannelAnswer, ChannelAnswer.Fault>?
   }
 
+  private let loop: EventLoop
   private var connection: APNsConnection
   private let host: APNsHost
   private let requestMilliseconds: Int64
@@ -36,6 +37,7 @@ final class ChannelConnection {
   private var http: HTTP2ClientConnection { connection.http }
 
   init(loop: EventLoop, host: APNsHost, tls: TLSContext?, configuration: ChannelClientConfiguration) {
+    self.loop = loop
     self.host = host
     requestMilliseconds = configuration.requestTimeoutMilliseconds
     var timing = configuration.timing
@@ -148,6 +150,9 @@ final class ChannelConnection {
       http.withResponseBody { body in read(call, channelID, body, requestID) }
     }
     let reason = status < 300 ? nil : http.withResponseBody { APNsResponseBody($0).reason }
+    if status >= 300, let date = http.withResponseHeader(.date, { HTTPDate.unixSeconds($0) }) {
+      loop.heard(status == 403 ? .apnsRefusal : .apns, unixMilliseconds: date * 1_000)
+    }
     return Ending(
       call: call, event: .answered(status: UInt16(clamping: status), reason: reason), tokenSerial: sent.tokenSerial,
       answer: answer)

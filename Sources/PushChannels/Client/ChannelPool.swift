@@ -126,7 +126,7 @@ final class ChannelPool {
       if now.monotonic >= connectAllowedAt { connect() }
       return
     }
-    guard connection.hasRoom, let (authorization, serial) = authorization(now) else { return }
+    guard connection.hasRoom, let (authorization, serial) = authorization() else { return }
     while connection.hasRoom, let call = waiting.popFirst() {
       guard connection.send(call, authorization: authorization, tokenSerial: serial, now: now.monotonic) else {
         waiting.prepend(call)
@@ -142,9 +142,9 @@ final class ChannelPool {
   }
 
   /// What requests carry now; nil: a provider token is still to come, or cannot be made, which those who wait know.
-  private func authorization(_ now: Now) -> (bytes: [UInt8], serial: UInt32)? {
+  private func authorization() -> (bytes: [UInt8], serial: UInt32)? {
     guard case .token(let handle) = credential.authorization else { return ([], 0) }
-    if let token = tokens.current(handle, now: now, random: random.next()) {
+    if let token = tokens.current(handle, now: loop.tokenNow, random: random.next()) {
       return (token.authorization, token.serial)
     }
     if let failure = tokens.takeFailure(handle) {
@@ -172,12 +172,15 @@ final class ChannelPool {
       call.fail(.unanswered(text: text), host: host)
       return
     }
+    var event = ending.event
     if case .answered(let status, let reason) = ending.event {
       let verdict = Verdict(status: status, reason: reason)
-      apply(verdict.token, ending.tokenSerial, now)
+      let effect = apply(verdict.token, ending.tokenSerial)
+      // Its `iat` did not fit APNs' clock, as that of an expired one: another token follows.
+      if effect == .replaced { event = .answered(status: status, reason: .expiredProviderToken) }
       if verdict.connection == .close { leave(connection, .advised) }
     }
-    switch call.state.ended(ending.event, of: call.request) {
+    switch call.state.ended(event, of: call.request) {
     case .take:
       take(ending)
     case .sendAgain(let closing, let milliseconds):
@@ -202,12 +205,19 @@ final class ChannelPool {
   }
 
   /// What an answer says of the token.
-  private func apply(_ advice: Verdict.TokenAdvice, _ tokenSerial: UInt32, _ now: Now) {
-    guard case .token(let handle) = credential.authorization else { return }
-    switch advice {
-    case .keep: break
-    case .renew: _ = tokens.expired(handle, serial: tokenSerial, now: now, random: random.next())
-    case .keepOlder: _ = tokens.tooManyUpdates(handle, serial: tokenSerial, now: now)
+  private func apply(_ advice: Verdict.TokenAdvice, _ tokenSerial: UInt32) -> ProviderTokens.Effect {
+    guard case .token(let handle) = credential.authorization else { return .none }
+    let now = loop.tokenNow
+    return switch advice {
+    case .keep: .none
+    case .renew: tokens.expired(handle, serial: tokenSerial, now: now, random: random.next())
+    case .replaceIfMisdated:
+      switch tokens.invalid(handle, serial: tokenSerial, now: now, random: random.next()) {
+      // Without a fleet, the new one is there at once.
+      case .changed: .replaced
+      case let effect: effect
+      }
+    case .keepOlder: tokens.tooManyUpdates(handle, serial: tokenSerial, now: now)
     }
   }
 

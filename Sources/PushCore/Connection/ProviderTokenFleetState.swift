@@ -10,8 +10,9 @@
 package struct ProviderTokenFleetState: Sendable {
   package enum Action: Equatable, Sendable {
     case none
-    /// Look for a token with a later `iat` than this; if there is none, take the lock.
-    case look(newerThan: Int64)
+    /// Look for a token with a later `iat` than this; if there is none, take the lock. `refused`: `iat` of a token that APNs never took
+    /// because of it; 0: there is none.
+    case look(newerThan: Int64, refused: Int64 = 0)
     /// Ask whether other processes are connected.
     case countOthers
     /// Store the offered token, if we still hold the lock.
@@ -44,6 +45,7 @@ package struct ProviderTokenFleetState: Sendable {
   /// The question being answered.
   private struct Ask: Sendable {
     var newerThan: Int64
+    var refused: Int64
     /// The store was empty and others are connected: they may put their token back until then. nil: not known yet.
     var graceUntil: Instant?
   }
@@ -85,8 +87,8 @@ package struct ProviderTokenFleetState: Sendable {
   package init() {}
 
   /// A token with a later `iat` is wanted.
-  package mutating func asked(newerThan: Int64, isConnected: Bool, now: Now) -> Action {
-    let ask = Ask(newerThan: newerThan)
+  package mutating func asked(newerThan: Int64, refused: Int64 = 0, isConnected: Bool, now: Now) -> Action {
+    let ask = Ask(newerThan: newerThan, refused: refused)
     guard isConnected else {
       phase = .connecting(ask, deadline: deadline(now))
       return .none
@@ -213,7 +215,7 @@ package struct ProviderTokenFleetState: Sendable {
 
   private mutating func look(_ ask: Ask, _ now: Now) -> Action {
     phase = .looking(ask, deadline: deadline(now))
-    return .look(newerThan: ask.newerThan)
+    return .look(newerThan: ask.newerThan, refused: ask.refused)
   }
 
   private mutating func wait(_ ask: Ask, _ now: Now) -> Action {

@@ -10,6 +10,9 @@
 /// Age is counted on two clocks, time of day and monotonic, and the larger one counts. So a clock that is set back does not keep a token
 /// alive, and one that is set forward does not keep an expired token in use. A token that was made while the clock was ahead is refused by
 /// APNs until its `iat`: it is replaced as soon as another one may follow it, by one with an earlier `iat`.
+///
+/// `now` is APNs' time where that is known to differ from ours. A token that APNs refuses because of its `iat`, as that time shows, was never
+/// taken by APNs: it is replaced at once, but only once in 20 minutes.
 package struct ProviderTokenState: Sendable {
   /// A token's identity and times. The owner keeps its bytes, under the serial.
   package struct Token: Hashable, Sendable {
@@ -27,7 +30,10 @@ package struct ProviderTokenState: Sendable {
     case none
     /// Ask the shared store for a token with a later `iat` than this, then call `storeAnswered`. Until then `current`
     /// serves.
-    case askStore(newerThan: Int64)
+    /// - refused: `iat` of a token that APNs never took, because of it: another one may follow at once; 0: there is none.
+    case askStore(newerThan: Int64, refused: Int64 = 0)
+    /// The token is replaced already: send the request again with `current`.
+    case wasReplaced
     /// Take the store's token into use, under this serial.
     case adopt(serial: UInt32)
     /// Sign a token with this `iat` and offer it to the store, whose `storeAnswered` says which token serves.
@@ -94,6 +100,8 @@ package struct ProviderTokenState: Sendable {
   private var offered: Int64?
   /// Tokens with this `iat` or an older one are of no use: APNs called one of them expired.
   private var floorIssuedAt: Int64 = 0
+  /// The last token that APNs never took, and when it was replaced.
+  private var misdated: (serial: UInt32, at: Instant)?
 
   package init() {}
 
@@ -179,6 +187,27 @@ package struct ProviderTokenState: Sendable {
     }
   }
 
+  /// A token became known that replaces ours, which APNs never took because of its `iat`.
+  package mutating func storeReplaced(issuedAt: Int64, now: Now, jitter: UInt64) -> Action {
+    guard case .serving = phase, let token = current, token.issuedAt != issuedAt else { return .none }
+    let before = self
+    setAside(token, now: now)
+    floorIssuedAt = 0
+    guard isBetter(issuedAt, now: now) else {
+      // By our clock. APNs' answer to a request with our token will correct it.
+      self = before
+      return .none
+    }
+    return adopt(issuedAt, now: now, jitter: jitter)
+  }
+
+  /// APNs answered `InvalidProviderToken` to a request with this token: perhaps because of its `iat`.
+  package mutating func invalid(serial: UInt32, now: Now) -> Action {
+    if let misdated, misdated.serial == serial { return .wasReplaced }
+    guard case .serving = phase, let token = current, token.serial == serial else { return .none }
+    return isMisdated(token, now: now) ? replace(token, now: now) ?? .none : .none
+  }
+
   /// APNs answered `ExpiredProviderToken` to a request with this token. The token is renewed once: later answers for the same token change
   /// nothing.
   package mutating func expired(serial: UInt32, now: Now, jitter: UInt64) -> Action {
@@ -189,6 +218,7 @@ package struct ProviderTokenState: Sendable {
     case .serving:
       let age = self.age(of: token, now: now)
       guard age >= ProviderTokenState.renewalGapSeconds else { return .clockDoubt(ageSeconds: age) }
+      if isMisdated(token, now: now) { return replace(token, now: now) ?? .clockDoubt(ageSeconds: age) }
       current = nil
       floorIssuedAt = max(floorIssuedAt, token.issuedAt)
       return ask(now)
@@ -244,6 +274,32 @@ package struct ProviderTokenState: Sendable {
 
   private mutating func dropIfTooOld(_ now: Now) {
     if let token = current, age(of: token, now: now) > ProviderTokenState.ageMaximumSeconds { current = nil }
+  }
+
+  /// APNs cannot take it at its time, though it is young by the clock that it was made by.
+  private func isMisdated(_ token: Token, now: Now) -> Bool {
+    let age = now.unixSeconds &- token.issuedAt
+    return age < -ProviderTokenState.futureMaximumSeconds
+      || age > ProviderTokenState.ageMaximumSeconds
+        && token.ageWhenTaken &+ secondsInUse(token, now: now) < ProviderTokenState.renewalGapSeconds
+  }
+
+  /// nil: another one was replaced within 20 minutes.
+  private mutating func replace(_ token: Token, now: Now) -> Action? {
+    if let misdated, now.monotonic.milliseconds(since: misdated.at) < ProviderTokenState.renewalGapSeconds * 1_000 {
+      return nil
+    }
+    setAside(token, now: now)
+    phase = .asking(deadline: storeDeadline(now))
+    return .askStore(newerThan: newestIssuedAt(now), refused: token.issuedAt)
+  }
+
+  private mutating func setAside(_ token: Token, now: Now) {
+    misdated = (token.serial, now.monotonic)
+    current = nil
+    previous = nil
+    // An earlier `iat` than those of tokens that were made by a clock which was ahead.
+    floorIssuedAt = token.issuedAt < now.unixSeconds ? max(floorIssuedAt, token.issuedAt) : 0
   }
 
   /// Its `iat` comes later than another token could follow it: the clock was ahead when it was made.

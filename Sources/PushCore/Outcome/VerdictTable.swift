@@ -42,7 +42,10 @@ extension Verdict {
       self.init(resend, connection: .close)
     case .expiredProviderToken:
       self.init(resends == 0 ? .renew : .retry, connection: .close, token: .renew)
-    case .invalidProviderToken, .missingProviderToken:
+    case .invalidProviderToken:
+      // No pause if its `iat` is the cause.
+      self.init(.retry, token: .replaceIfMisdated, pause: .credential)
+    case .missingProviderToken:
       self.init(.retry, pause: .credential)
     case .unrelatedKeyIdInToken:
       self.init(resend, connection: .close)

@@ -1,4 +1,4 @@
-/// A quantity that owners share fairly: an owner may hold at most three times what it leaves to all others.
+/// A quantity that owners share fairly: an owner may hold at most three times what it leaves to all others, and always one.
 ///
 /// One owner alone gets three quarters, two get three sevenths each, and something is always left for the next one: no owner, and no number of
 /// them, takes everything. The threshold moves with what is free (Choudhury and Hahne, "Dynamic queue length thresholds for
@@ -19,7 +19,7 @@ package struct FairBudget<Owner: Hashable & Sendable>: Sendable {
   package mutating func take(_ count: Int, for owner: Owner) -> Bool {
     guard count <= free else { return false }
     let own = held[owner, default: 0] + count
-    guard own <= FairBudget.shareOfFree * (free - count) else { return false }
+    guard own <= max(1, FairBudget.shareOfFree * (free - count)) else { return false }
     free -= count
     if own > 0 { held[owner] = own }
     return true

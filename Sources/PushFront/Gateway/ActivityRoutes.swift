@@ -15,7 +15,7 @@ enum ActivityRoutes {
       backend.activity(id, in: scope, from: cursor, limit: limit, then: then)
     }
     guard let found else { throw Problem(.notFound, "the activity \(ActivityRefusal.unknown.text)") }
-    let table = ActivitiesTable(scope, now: GatewayClock.unixMilliseconds)
+    let table = ActivitiesTable(scope, now: call.services.unixMilliseconds)
     guard let json = try? table.jsonLine(found) else {
       throw Problem(.internalError, "the activity could not be written as JSON")
     }

@@ -309,7 +309,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     }
     var buffer = context.channel.allocator.buffer(capacity: answer.byteCount + GatewayConnection.headBytes)
     answer.encode(
-      into: &buffer, date: responder.services.date.text, isLast: endsWith(answer),
+      into: &buffer, date: responder.services.dateText, isLast: endsWith(answer),
       isForHead: exchange?.request.method == .HEAD, isChunked: isChunked)
     return buffer
   }
@@ -410,7 +410,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     let answer = GatewayAnswer(GatewayReply(problem))
     var buffer = context.channel.allocator.buffer(capacity: answer.byteCount + GatewayConnection.headBytes)
     answer.encode(
-      into: &buffer, date: responder.services.date.text, isLast: true, isForHead: false, isChunked: true)
+      into: &buffer, date: responder.services.dateText, isLast: true, isForHead: false, isChunked: true)
     abandonRequest()
     sendLast(buffer, context)
   }

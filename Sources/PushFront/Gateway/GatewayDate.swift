@@ -13,8 +13,8 @@ final class GatewayDate: Sendable {
   private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
   private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-  var text: String {
-    let second = GatewayClock.unixMilliseconds / 1000
+  func text(unixMilliseconds: Int64) -> String {
+    let second = unixMilliseconds / 1000
     return state.withLock { state in
       if state.second != second {
         state.second = second

@@ -12,7 +12,7 @@ final class GatewayServices: Sendable {
   let metrics: GatewayMetrics
   let logger: Logger
   let liveActivities: LiveActivitiesAPI
-  let date = GatewayDate()
+  private let date = GatewayDate()
   let budget = SharedBudget(
     maximum: GatewayLimits.bodiesBytesMaximum, unkeyedMaximum: GatewayLimits.unkeyedBytesMaximum)
   let pipelineBudget = SharedBudget(
@@ -35,6 +35,10 @@ final class GatewayServices: Sendable {
       $0.owners = TopicOwners(configuration.credentials.lazy.flatMap(\.apps))
     }
   }
+
+  var unixMilliseconds: Int64 { backend.unixMilliseconds }
+  /// The value of the field `Date`.
+  var dateText: String { date.text(unixMilliseconds: unixMilliseconds) }
 
   /// Counts a connection for a key. false: the key has too many of them.
   func takeConnection(for key: String) -> Bool { connections.withLock { $0.take(1, for: key) } }
@@ -60,14 +64,14 @@ final class GatewayServices: Sendable {
 
   /// The valid API key with this text; nil: none was known when keys were read last.
   func knownKey(_ text: String) -> APIKey? {
-    guard case .found(let key) = backend.keys.find(text, now: GatewayClock.unixMilliseconds) else { return nil }
+    guard case .found(let key) = backend.keys.find(text, now: unixMilliseconds) else { return nil }
     return key
   }
 
   /// Finds the API key with this text. If it is unknown, reads the keys again, because it may be new.
   func key(_ text: String) async throws(Problem) -> APIKey {
     for isLast in [false, true] {
-      switch backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
+      switch backend.keys.find(text, now: unixMilliseconds) {
       case .found(let key): return key
       case .invalid: throw Problem(.unauthorized, "the key is not valid")
       case .unknown where isLast: break

@@ -37,7 +37,7 @@ struct LiveActivitiesRoute {
     let reading = try await services.largeWork.run(body.bytes.count, for: key.id) { () throws(Problem) in
       var random = SystemRandomNumberGenerator()
       return api.read(
-        method: method.rawValue, body: body.bytes, authorization: authorization, now: GatewayClock.unixMilliseconds,
+        method: method.rawValue, body: body.bytes, authorization: authorization, now: services.unixMilliseconds,
         random: &random)
     }
     if let access = reading.access, let refusal = try await refusal(access, &rate) { return refusal }

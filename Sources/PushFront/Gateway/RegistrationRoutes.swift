@@ -8,7 +8,7 @@ enum RegistrationRoutes {
     let scope = try call.scope()
     let body = try await call.body()
     let registration = try await call.work(on: body.bytes.count) { () throws(Problem) in
-      try RegistrationIntake.device(device, body: body.bytes, in: scope, at: GatewayClock.unixMilliseconds)
+      try RegistrationIntake.device(device, body: body.bytes, in: scope, at: call.services.unixMilliseconds)
     }
     try await call.services.publish(GatewayMessage(.registration, registration), of: call.key)
     return GatewayReply(202, "{\"device\":\(GatewayReply.quoted(device))}")
@@ -16,7 +16,7 @@ enum RegistrationRoutes {
 
   static func delete(user: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let registration = try RegistrationIntake.forget(
-      user: user, in: try call.scope(), at: GatewayClock.unixMilliseconds)
+      user: user, in: try call.scope(), at: call.services.unixMilliseconds)
     try await call.services.publish(GatewayMessage(.registration, registration), of: call.key)
     return GatewayReply(202, "{\"user\":\(GatewayReply.quoted(user))}")
   }

@@ -8,7 +8,11 @@ package import PushCore
 package final class EventLoop {
   /// The time of this turn: read once, after the wait. Its wall clock is corrected by `wallClock`.
   package private(set) var now: Now
-  package let wallClock: WallClock
+  private let wallClock: WallClock
+  /// What `wallClock` knew at its version, and this machine's own time of the turn.
+  private var clocks: WallClockState
+  private var clocksVersion: UInt64 = 0
+  private var machine: Now
   /// When the loop last began to ask its sockets and heard of all that were ready. `now` may be much later, if the thread was not
   /// scheduled: what came between the two is read in the next turn.
   package private(set) var polledAt: Instant
@@ -44,16 +48,18 @@ package final class EventLoop {
   /// Maximum that a turn reads from one transport.
   static let receiveBufferBytes = 256 * 1024
 
-  package convenience init() throws(LoopError) {
-    try self.init(mailboxCapacity: 4096, lookup: Resolver.systemLookup)
+  /// - Parameter wallClock: corrects the time of day; shared by the loops of a process.
+  package convenience init(wallClock: WallClock = WallClock()) throws(LoopError) {
+    try self.init(mailboxCapacity: 4096, wallClock: wallClock, lookup: Resolver.systemLookup)
   }
 
   /// `lookup` replaces `getaddrinfo`, for tests.
   package convenience init(
-    mailboxCapacity: Int, names: ResolverLimits = ResolverLimits(), lookup: @escaping Resolver.Lookup
+    mailboxCapacity: Int, names: ResolverLimits = ResolverLimits(), wallClock: WallClock = WallClock(),
+    lookup: @escaping Resolver.Lookup
   ) throws(LoopError) {
     let mailbox = try Mailbox(capacity: mailboxCapacity)
-    self.init(try LinuxKernel(), mailbox, Resolver(mailbox: mailbox, limits: names, lookup: lookup), .machine)
+    self.init(try LinuxKernel(), mailbox, Resolver(mailbox: mailbox, limits: names, lookup: lookup), wallClock)
     if let descriptor = mailbox.wakeDescriptor {
       _ = try watches.add(descriptor, interest: .readable, handler: wakeHandler)
     }
@@ -69,13 +75,16 @@ package final class EventLoop {
   private init(_ kernel: any Kernel, _ mailbox: Mailbox, _ resolver: Resolver, _ wallClock: WallClock) {
     self.kernel = kernel
     self.wallClock = wallClock
+    clocks = wallClock.current
     self.mailbox = mailbox
     self.resolver = resolver
     watches = Watches(kernel)
     wakeHandler = WakeHandler()
     unsafe receiveBuffer = .allocate(byteCount: EventLoop.receiveBufferBytes, alignment: 64)
-    now = EventLoop.readClocks(kernel, wallClock)
+    machine = EventLoop.readClocks(kernel)
+    now = machine
     polledAt = now.monotonic
+    correctTime()
     resolver.loop = self
   }
 
@@ -102,7 +111,8 @@ package final class EventLoop {
     if eventCount < EventLoop.eventsMaximum {
       polledAt = Instant(nanoseconds: entered &+ (spacingMicroseconds > 0 ? max(0, early) : 0))
     }
-    now = EventLoop.readClocks(kernel, wallClock)
+    machine = EventLoop.readClocks(kernel)
+    correctTime()
     turnCount &+= 1
 
     // Everything deferred so far runs now; what this turn defers runs in the next. So there is a turn between a transport's last bytes and
@@ -160,10 +170,27 @@ package final class EventLoop {
   /// - Returns: how far it is ahead of this machine's own clock, milliseconds; negative: behind.
   @discardableResult
   package func heard(_ source: WallClockState.Source, unixMilliseconds: Int64) -> Int64 {
-    let machine = Now(
-      monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds), unixMilliseconds: kernel.unixMilliseconds)
-    wallClock.heard(source, unixMilliseconds: unixMilliseconds, machine: machine)
+    let machine = EventLoop.readClocks(kernel)
+    wallClock.heard(source, unixMilliseconds: unixMilliseconds, at: machine.monotonic)
     return unixMilliseconds &- machine.unixMilliseconds
+  }
+
+  /// What is added to this machine's clock, milliseconds; 0: nothing.
+  package var correctionMilliseconds: Int64 {
+    learnTime()
+    return clocks.correction(machine)
+  }
+
+  /// The time of this turn for provider tokens: APNs' where it is known to differ from `now`.
+  package var tokenNow: Now {
+    learnTime()
+    return Now(monotonic: now.monotonic, unixMilliseconds: clocks.tokenTime(machine))
+  }
+
+  /// APNs' time of this turn, Unix seconds; nil: not known.
+  package var apnsUnixSeconds: Int64? {
+    learnTime()
+    return clocks.apnsTime(machine).map { $0 / 1_000 }
   }
 
   // MARK: - For transports, listeners and other owners of descriptors
@@ -225,10 +252,21 @@ package final class EventLoop {
     return Int32(clamping: wait)
   }
 
-  private static func readClocks(_ kernel: any Kernel, _ wallClock: WallClock) -> Now {
-    Now(
-      monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds),
-      unixMilliseconds: kernel.unixMilliseconds &+ wallClock.correctionMilliseconds)
+  private static func readClocks(_ kernel: any Kernel) -> Now {
+    Now(monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds), unixMilliseconds: kernel.unixMilliseconds)
+  }
+
+  private func learnTime() {
+    let version = wallClock.version
+    guard version != clocksVersion else { return }
+    clocksVersion = version
+    clocks = wallClock.current
+  }
+
+  private func correctTime() {
+    learnTime()
+    now = Now(
+      monotonic: machine.monotonic, unixMilliseconds: machine.unixMilliseconds &+ clocks.correction(machine))
   }
 }
 

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import PushCore
 
 /// System calls, and an epoll instance.
 ///
@@ -23,8 +24,11 @@ final class LinuxKernel: Kernel {
     unsafe events.deallocate()
   }
 
+  static var monotonic: Instant { Instant(nanoseconds: clockNanoseconds(CLOCK_MONOTONIC)) }
+  static var unixMilliseconds: Int64 { clockNanoseconds(CLOCK_REALTIME) / 1_000_000 }
+
   var monotonicNanoseconds: Int64 { clockNanoseconds(CLOCK_MONOTONIC) }
-  var unixMilliseconds: Int64 { clockNanoseconds(CLOCK_REALTIME) / 1_000_000 }
+  var unixMilliseconds: Int64 { LinuxKernel.unixMilliseconds }
 
   func makeSocket(for address: SocketAddress) -> Int32 {
     let descriptor = PushIO.makeSocket(for: address)

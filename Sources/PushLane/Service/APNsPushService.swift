@@ -221,10 +221,10 @@ package final class APNsPushService: PushService {
     case .close:
       pools[answered.pool]?.advisedToClose(place: answered.place, serial: answered.connectionSerial)
     }
-    applyToToken(verdict.token, answered, now)
+    let isMended = applyToToken(verdict.token, answered, now)
     say(
       answered.pool,
-      pauses.apply(verdict.pause, answered, now: now.monotonic, counters: &context.counters))
+      pauses.apply(isMended ? .none : verdict.pause, answered, now: now.monotonic, counters: &context.counters))
   }
 
   package func close() {
@@ -257,8 +257,9 @@ package final class APNsPushService: PushService {
 
   // MARK: - Tokens
 
-  private func applyToToken(_ advice: Verdict.TokenAdvice, _ answered: APNsContext.Answered, _ now: Now) {
-    guard advice != .keep else { return }
+  /// Returns whether the next requests carry another token than the one that was refused.
+  private func applyToToken(_ advice: Verdict.TokenAdvice, _ answered: APNsContext.Answered, _ now: Now) -> Bool {
+    guard advice != .keep else { return false }
     let effect = tokens.apply(
       advice, place: answered.credentialPlace, serial: answered.tokenSerial, credentials, now: now, context: &context)
     switch effect {
@@ -269,6 +270,9 @@ package final class APNsPushService: PushService {
       sayRenewedTooOften(answered, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
     case .changed:
       if advice == .keepOlder { sayRenewedTooOften(answered, "the older one serves on, and none is made for 20 min") }
+      return true
+    case .replaced:
+      return true
     case .clockDoubt(let ageSeconds):
       context.counters.clockSuspicions += 1
       let text =
@@ -277,6 +281,7 @@ package final class APNsPushService: PushService {
         answered.pool,
         pauses.pauseAll(answered, because: text, now: now.monotonic, counters: &context.counters))
     }
+    return false
   }
 
   private func sayRenewedTooOften(_ answered: APNsContext.Answered, _ consequence: String) {

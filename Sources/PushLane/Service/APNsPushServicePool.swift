@@ -11,6 +11,8 @@ final class APNsPool {
     var connection: APNsConnection
     let serial: UInt32
     var hasSent = false
+    /// Answers whose date was read.
+    var datesRead = 0
     /// GOAWAY or an answer's advice: the pool no longer chooses it.
     var hasLeft = false
     /// When it last received bytes, if its buffers were freed since.
@@ -127,12 +129,13 @@ final class APNsPool {
 
   private func takeEvents(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     guard let member = members[place] else { return }
-    var hasAnswered = member.connection.state.hasAnswered
     while let event = member.connection.nextEvent(now: now.monotonic) {
       switch event {
       case .response(let name, let status):
-        if status != 200 || !hasAnswered { lookAtDate(member.http, now, &context) }
-        hasAnswered = true
+        if status != 200 || member.datesRead < WallClockState.apnsDatesMinimum {
+          member.datesRead += 1
+          readDate(member.http, isRefusal: status == 403, &context)
+        }
         guard let request = context.requests.remove(name) else { break }
         answered(PushAnswer(response: request.send, status: status, from: member.http), request, place, now, &context)
       case .notProcessed(let name):
@@ -239,17 +242,17 @@ final class APNsPool {
     enqueue(answer, request, place, &context)
   }
 
-  /// The first answer of a connection, and every refusal, gives APNs' time.
-  private func lookAtDate(_ connection: HTTP2ClientConnection, _ now: Now, _ context: inout APNsContext) {
+  /// The first answers of a connection, and every refusal, give APNs' time.
+  private func readDate(_ connection: HTTP2ClientConnection, isRefusal: Bool, _ context: inout APNsContext) {
     guard let date = connection.withResponseHeader(.date, { HTTPDate.unixSeconds($0) }) else { return }
-    let ahead = context.loop.heard(.apns, unixMilliseconds: date * 1_000)
+    let ahead = context.loop.heard(isRefusal ? .apnsRefusal : .apns, unixMilliseconds: date * 1_000)
     switch context.clock.heard(skewMilliseconds: ahead) {
     case .none: break
     case .differs(let seconds):
       let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
-      let isCorrected = (date - now.unixSeconds).magnitude <= UInt64(ClockState.toleranceSeconds)
-      let consequence = isCorrected ? "Herald goes by Redis' clock" : "provider tokens will be refused"
-      context.say(notice(.error, "this machine's clock is \(text) APNs': \(consequence); check the clock (NTP)"))
+      let isCorrected = (date - context.loop.now.unixSeconds).magnitude <= UInt64(ClockState.toleranceSeconds)
+      let consequence = isCorrected ? "Herald goes by Redis' clock" : "provider tokens go by APNs' clock"
+      context.say(notice(.error, "this machine's clock is \(text) APNs': \(consequence); check the clocks (NTP)"))
     case .agrees: context.say(notice(.info, "this machine's clock agrees with APNs' again"))
     }
   }

@@ -1,6 +1,7 @@
 import Logging
 import PushCore
 import PushCredentials
+import PushIO
 
 /// The provider token of each credential, as this lane knows it. It is updated when it may have changed, so that a request copies nothing
 /// of its credential.
@@ -58,7 +59,8 @@ struct APNsTokens {
       guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
         continue
       }
-      current[place] = credentials.tokens.current(handle, now: now, random: context.random.next())
+      current[place] = credentials.tokens.current(
+        handle, now: context.loop.tokenNow, random: context.random.next())
       if let failure = credentials.tokens.takeFailure(handle) {
         context.say(
           APNsNotice(level: .error, credential: credential.name, environment: .production, text: failure))
@@ -84,13 +86,16 @@ struct APNsTokens {
     guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
       return .none
     }
+    let time = context.loop.tokenNow
     let effect =
       switch advice {
       case .keep: ProviderTokens.Effect.none
-      case .renew: credentials.tokens.expired(handle, serial: serial, now: now, random: context.random.next())
-      case .keepOlder: credentials.tokens.tooManyUpdates(handle, serial: serial, now: now)
+      case .renew: credentials.tokens.expired(handle, serial: serial, now: time, random: context.random.next())
+      case .replaceIfMisdated:
+        credentials.tokens.invalid(handle, serial: serial, now: time, random: context.random.next())
+      case .keepOlder: credentials.tokens.tooManyUpdates(handle, serial: serial, now: time)
       }
-    if case .changed = effect {
+    if effect == .changed || effect == .replaced {
       lookedAt = nil
       look(credentials, now: now, context: &context)
     }

@@ -36,6 +36,7 @@ package final class GatewayBackend: Sendable {
   }
 
   package let keys = KeyRing()
+  private let wallClock = WallClock(isPrecise: true)
   private let settings: GatewaySettings
   private let logger: Logger
   private let afterTurn: @Sendable (@escaping @Sendable () -> Void) -> Void
@@ -87,6 +88,9 @@ package final class GatewayBackend: Sendable {
     }
     thread.withLock { $0.take() }?.join()
   }
+
+  /// The current time, by Redis' clock where this machine's is off.
+  package var unixMilliseconds: Int64 { wallClock.unixMilliseconds }
 
   package var status: Status { state.withLock(\.status) }
 
@@ -179,7 +183,7 @@ package final class GatewayBackend: Sendable {
   private func run() {
     let loop: EventLoop
     do throws(LoopError) {
-      loop = try EventLoop()
+      loop = try EventLoop(wallClock: wallClock)
     } catch {
       logger.critical("the gateway could not start: \(error)")
       return finish()

@@ -42,8 +42,8 @@ package final class ChannelConsumer: Sendable {
   }
 
   /// Starts the thread, which connects. Call it once.
-  package func start(credentials: Credentials) {
-    let thread = LoopThread(name: "channels") { [self] in run(credentials) }
+  package func start(credentials: Credentials, _ wallClock: WallClock) {
+    let thread = LoopThread(name: "channels") { [self] in run(credentials, wallClock) }
     state.withLock { $0.thread = thread }
   }
 
@@ -86,10 +86,10 @@ package final class ChannelConsumer: Sendable {
   /// No request waits in the queue or is in progress. Meaningless without `untilEmpty`.
   package var isExhausted: Bool { state.withLock { $0.isExhausted } }
 
-  private func run(_ credentials: Credentials) {
+  private func run(_ credentials: Credentials, _ wallClock: WallClock) {
     let loop: EventLoop
     do throws(LoopError) {
-      loop = try EventLoop()
+      loop = try EventLoop(wallClock: wallClock)
     } catch {
       // Lanes wait a moment for each policy, without success; requests stay in their queue.
       logger.critical("the channel consumer could not start: \(error)")

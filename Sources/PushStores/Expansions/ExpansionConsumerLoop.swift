@@ -41,7 +41,7 @@ final class ExpansionConsumerLoop {
       case .none: break
       case .differs(let seconds):
         let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
-        let isCorrected = loop.wallClock.correctionMilliseconds != 0
+        let isCorrected = loop.correctionMilliseconds != 0
         notice(
           .error,
           "this machine's clock is \(text) Redis': "

@@ -83,10 +83,11 @@ final class RedisProviderTokenClient {
   func take(_ letter: RedisProviderTokenStore.Letter) {
     let now = loop.now
     switch letter {
-    case .ask(let name, let newerThan, let asker):
+    case .ask(let name, let newerThan, let refused, let asker):
       let index = entry(name, asker)
       perform(
-        entries[index].state.asked(newerThan: newerThan, isConnected: router.isWhole, now: now), index)
+        entries[index].state.asked(newerThan: newerThan, refused: refused, isConnected: router.isWhole, now: now), index
+      )
     case .offer(let name, let token, let issuedAt, let asker):
       let index = entry(name, asker)
       entries[index].offer = (token, issuedAt)
@@ -96,7 +97,7 @@ final class RedisProviderTokenClient {
       perform(entries[index].state.declined(), index)
     case .serves(let name, let token, let issuedAt, let asker):
       let index = entry(name, asker)
-      if issuedAt >= entries[index].carried?.issuedAt ?? 0 { entries[index].carried = (token, issuedAt) }
+      entries[index].carried = (token, issuedAt)
       entries[index].state.carries()
     }
   }
@@ -176,7 +177,12 @@ final class RedisProviderTokenClient {
       entries[index].state.kept()
       guard let token = opened(sealed, index) else { return }
       let asker = entries[index].asker
-      asker.tokens.storeOffered(asker.handle, token: token, now: now, random: random.next())
+      asker.tokens.storeOffered(asker.handle, token: token, now: loop.tokenNow, random: random.next())
+    case (.keep, .array(let values)):
+      entries[index].state.kept()
+      guard case .bulk(let value)? = values.first, let token = opened(value, index) else { return }
+      let asker = entries[index].asker
+      asker.tokens.storeReplaced(asker.handle, token: token, now: loop.tokenNow, random: random.next())
     case (.keep, _):
       entries[index].state.kept()
     case (.look, _), (.store, _):
@@ -195,28 +201,29 @@ final class RedisProviderTokenClient {
     switch action {
     case .none:
       break
-    case .look(let newerThan):
+    case .look(let newerThan, let refused):
       send(
-        ["EVAL", RedisTokenScript.look, "2"] + keys(index) + [
+        ["EVAL", RedisTokenScript.look, "3"] + keys(index) + [
           String(newerThan), String(ProviderTokenState.renewalAgeMinimumSeconds),
           String(ProviderTokenState.renewalGapSeconds), owner, String(ProviderTokenFleetState.lockMilliseconds),
+          String(refused), String(loop.apnsUnixSeconds ?? 0),
         ], .look, index)
     case .countOthers:
       send(["CLIENT", "LIST", "TYPE", "normal"], .others, index)
     case .store:
       guard let offer = entries[index].offer, let sealed = sealed(offer.token, index) else { return fail(index) }
       send(
-        ["EVAL", RedisTokenScript.store, "2"] + keys(index) + [
+        ["EVAL", RedisTokenScript.store, "3"] + keys(index) + [
           owner, String(offer.issuedAt), String(ProviderTokenState.renewalGapSeconds),
-          String(RedisProviderTokenClient.lifeSeconds),
+          String(RedisProviderTokenClient.lifeSeconds), String(loop.apnsUnixSeconds ?? 0),
         ], last: sealed, .store, index)
     case .keep:
       guard let carried = entries[index].carried, let sealed = sealed(carried.token, index) else { return }
-      let age = max(0, loop.now.unixSeconds &- carried.issuedAt)
+      let age = max(0, loop.tokenNow.unixSeconds &- carried.issuedAt)
       send(
-        ["EVAL", RedisTokenScript.keep, "1", keys(index)[0]] + [
+        ["EVAL", RedisTokenScript.keep, "2", keys(index)[0], keys(index)[2]] + [
           String(carried.issuedAt), String(age), String(RedisProviderTokenClient.lifeSeconds),
-          String(ProviderTokenState.renewalGapSeconds),
+          String(ProviderTokenState.renewalGapSeconds), String(loop.apnsUnixSeconds ?? 0),
         ], last: sealed, .keep, index)
     case .release:
       release(index)
@@ -235,7 +242,7 @@ final class RedisProviderTokenClient {
       case .unreachable: .unreachable
       }
     // Its follow-up comes back as a letter.
-    asker.tokens.storeAnswered(asker.handle, reported, now: loop.now, random: random.next())
+    asker.tokens.storeAnswered(asker.handle, reported, now: loop.tokenNow, random: random.next())
   }
 
   private func send(_ arguments: [String], last: [UInt8]? = nil, _ kind: Kind, _ index: Int) {
@@ -274,11 +281,11 @@ final class RedisProviderTokenClient {
   /// Nobody can use a token older than this.
   private static let lifeSeconds = 3600
 
-  /// The keys of the token and of its lock.
+  /// The keys of the token, of its lock, and of the mark of a token that APNs never took.
   private func keys(_ index: Int) -> [String] {
     let name = entries[index].name
     let tag = "\(prefix){token:\(name.teamID):\(name.keyID)}:"
-    return [tag + "value", tag + "lock"]
+    return [tag + "value", tag + "lock", tag + "refused"]
   }
 
   /// The first letter gives the encoding of the rest.

@@ -12,7 +12,7 @@ import Synchronization
 package final class RedisProviderTokenStore: ProviderTokenStore {
   /// A request to the thread.
   enum Letter: Sendable {
-    case ask(ProviderTokenName, newerThan: Int64, ProviderTokens.Asker)
+    case ask(ProviderTokenName, newerThan: Int64, refused: Int64, ProviderTokens.Asker)
     case offer(ProviderTokenName, token: [UInt8], issuedAt: Int64, ProviderTokens.Asker)
     case decline(ProviderTokenName)
     case serves(ProviderTokenName, token: [UInt8], issuedAt: Int64, ProviderTokens.Asker)
@@ -60,8 +60,8 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
   }
 
   /// Starts the thread, which connects. It answers earlier requests then. Call it once.
-  package func start() {
-    let thread = LoopThread(name: "tokens") { [self] in run() }
+  package func start(_ wallClock: WallClock) {
+    let thread = LoopThread(name: "tokens") { [self] in run(wallClock) }
     state.withLock { $0.thread = thread }
   }
 
@@ -76,8 +76,10 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
     thread?.join()
   }
 
-  package func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
-    post(.ask(name, newerThan: newerThan, asker))
+  package func ask(
+    _ name: ProviderTokenName, newerThan: Int64, refused: Int64, from asker: ProviderTokens.Asker
+  ) {
+    post(.ask(name, newerThan: newerThan, refused: refused, asker))
   }
 
   package func offer(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, from asker: ProviderTokens.Asker) {
@@ -101,10 +103,10 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
     mailbox?.wake()
   }
 
-  private func run() {
+  private func run(_ wallClock: WallClock) {
     let loop: EventLoop
     do {
-      loop = try EventLoop()
+      loop = try EventLoop(wallClock: wallClock)
     } catch {
       // Each process works alone then: no answer means "unreachable".
       onProblem("provider tokens are not shared: \(error)")

@@ -40,6 +40,8 @@ package final class RedisClient {
   /// by a failover to a replica that missed writes or by a backup.
   package private(set) var generation: UInt64 = 0
   private var onTime: (Int64) -> Void = { _ in }
+  /// When it last told its time well enough; nil: never.
+  private var timeHeardAt: Instant?
 
   /// Maximum redirects of one command.
   private static let redirectsMaximum = 8
@@ -50,6 +52,9 @@ package final class RedisClient {
   private static let timeMilliseconds: Int64 = 10_000
   /// An answer that took longer tells too little.
   private static let timeRoundTripMaximum: Int64 = 1_000
+  /// The same for a minute after the time was told: half of a round trip is its error.
+  private static let nextRoundTripMaximum: Int64 = 50
+  private static let timeKeptMilliseconds: Int64 = 60_000
 
   /// - Parameter seed: of the pauses between connects; different in each client.
   package init(
@@ -111,10 +116,11 @@ package final class RedisClient {
     timeDue = loop.now.monotonic
   }
 
-  /// Corrects this machine's wall clock once, for loops that start afterwards. Blocks until the server has answered, or for this long.
-  package static func learnTime(_ configuration: RedisConfiguration, tls: TLSContext?, timeoutMilliseconds: Int64 = 500)
-  {
-    guard let loop = try? EventLoop() else { return }
+  /// Corrects a wall clock once. Blocks until the server has answered, or for this long.
+  package static func teach(
+    _ wallClock: WallClock, _ configuration: RedisConfiguration, tls: TLSContext?, timeoutMilliseconds: Int64 = 500
+  ) {
+    guard let loop = try? EventLoop(wallClock: wallClock) else { return }
     let client = RedisClient(
       loop: loop, configuration: configuration, tls: tls, timeoutMilliseconds: timeoutMilliseconds, seed: 1)
     var isLearned = false
@@ -137,6 +143,7 @@ package final class RedisClient {
         lastFailure = nil
         generation &+= 1
         // It may be another server than before.
+        timeHeardAt = nil
         if timeDue != nil { timeDue = loop.now.monotonic }
       case .disconnected(let error):
         lastFailure = "\(error)"
@@ -166,7 +173,8 @@ package final class RedisClient {
       let now = loop.now.monotonic
       timeDue = now.adding(milliseconds: RedisClient.timeMilliseconds)
       let tookMilliseconds = now.milliseconds(since: asked)
-      guard case .success(let time) = result, tookMilliseconds <= RedisClient.timeRoundTripMaximum else { return }
+      guard case .success(let time) = result, tookMilliseconds <= roundTripMaximum(now) else { return }
+      timeHeardAt = now
       onTime(loop.heard(.redis, unixMilliseconds: time + tookMilliseconds / 2))
     }
   }
@@ -183,6 +191,13 @@ package final class RedisClient {
           return .success(seconds * 1_000 + micros / 1_000)
         })
     }
+  }
+
+  private func roundTripMaximum(_ now: Instant) -> Int64 {
+    guard let timeHeardAt, now.milliseconds(since: timeHeardAt) < RedisClient.timeKeptMilliseconds else {
+      return RedisClient.timeRoundTripMaximum
+    }
+    return RedisClient.nextRoundTripMaximum
   }
 
   /// Closes for good; outstanding commands fail.

@@ -32,8 +32,8 @@ package final class RegistrationConsumer: Sendable {
   }
 
   /// Starts the thread, which connects. Call it once.
-  package func start() {
-    let thread = LoopThread(name: "registrations") { [self] in run() }
+  package func start(_ wallClock: WallClock) {
+    let thread = LoopThread(name: "registrations") { [self] in run(wallClock) }
     state.withLock { $0.thread = thread }
   }
 
@@ -56,10 +56,10 @@ package final class RegistrationConsumer: Sendable {
   /// No registration waits in the queue or is in progress. Meaningless without `untilEmpty`.
   package var isExhausted: Bool { state.withLock { $0.isExhausted } }
 
-  private func run() {
+  private func run(_ wallClock: WallClock) {
     let loop: EventLoop
     do throws(LoopError) {
-      loop = try EventLoop()
+      loop = try EventLoop(wallClock: wallClock)
     } catch {
       // Registrations stay in their queue.
       logger.critical("the registration consumer could not start: \(error)")

@@ -30,6 +30,8 @@ package final class Worker: Sendable {
   private let registrationConsumer: RegistrationConsumer
   /// Turns jobs for audiences into pages.
   private let expansionConsumer: ExpansionConsumer
+  /// Of all its loops.
+  private let wallClock = WallClock()
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -159,11 +161,12 @@ package final class Worker: Sendable {
   package func start() throws {
     let parts = try LaneParts(configuration, laneCount: controls.count)
     // Before any job's time is compared with this machine's.
-    RedisClient.learnTime(parts.registry, tls: parts.registryTLS, timeoutMilliseconds: Worker.clockMilliseconds)
-    tokenStore.start()
-    channelConsumer.start(credentials: credentials)
-    registrationConsumer.start()
-    expansionConsumer.start()
+    RedisClient.teach(
+      wallClock, parts.registry, tls: parts.registryTLS, timeoutMilliseconds: Worker.clockMilliseconds)
+    tokenStore.start(wallClock)
+    channelConsumer.start(credentials: credentials, wallClock)
+    registrationConsumer.start(wallClock)
+    expansionConsumer.start(wallClock)
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -187,7 +190,7 @@ package final class Worker: Sendable {
     var last: LaneReport?
     defer { control.end(last) }
     do {
-      let loop = try EventLoop()
+      let loop = try EventLoop(wallClock: wallClock)
       let directory = RegistryDirectory(
         loop: loop, configuration: parts.registry, tls: parts.registryTLS, prefix: configuration.redis.prefix,
         seed: .random(in: .min ... .max))

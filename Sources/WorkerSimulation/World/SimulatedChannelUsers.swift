@@ -104,8 +104,7 @@ package final class SimulatedChannelUsers {
   /// - Parameters:
   ///   - atAPNs: the ids of the app's channels at APNs.
   ///   - mayBeRefused: a fault may have caused refusals or timeouts of requests.
-  ///   - tokensMayBeRefused: a fault may have caused refusals of provider tokens.
-  func violations(atAPNs: [String], mayBeRefused: Bool, tokensMayBeRefused: Bool) -> [String] {
+  func violations(atAPNs: [String], mayBeRefused: Bool) -> [String] {
     var wrong: [String] = []
     for id in order {
       guard let request = requests[id] else { continue }
@@ -119,8 +118,6 @@ package final class SimulatedChannelUsers {
       }
       // A `read` may fail because its name has no channel yet.
       for reply in reported where !reply.isOK && request.action != "read" && !mayBeRefused {
-        let isOfToken = WorkerAuditor.says(#""reason":"InvalidProviderToken""#, in: Array(reply.body.utf8))
-        if tokensMayBeRefused, isOfToken { continue }
         wrong.append("a channel request was refused: \(reply.body)")
       }
     }

@@ -63,7 +63,8 @@ package final class WorkerAuditor {
   init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings, _ network: SimulatedNetwork) {
     self.faults = faults
     deliveryLimit = DeliveryLimitAuditor(network)
-    providerTokens = settings.trouble == nil ? 1 : 2
+    // A token by a wrong clock is replaced.
+    providerTokens = (settings.trouble == nil ? 1 : 2) + (settings.redisErrorMilliseconds == 0 ? 0 : 1)
     sendsAllInTime =
       faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
     mayStandStill =

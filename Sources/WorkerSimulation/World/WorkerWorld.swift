@@ -124,6 +124,7 @@ package final class WorkerWorld {
     self.cluster = cluster
     redis =
       cluster?.nodes ?? redisSettings.enumerated().map { SimulatedRedis(settings: $1, seed: redisSeed &+ UInt64($0)) }
+    for node in redis { node.jumpClock(byMicroseconds: settings.redisErrorMilliseconds * 1_000) }
     if settings.hasSentinels { redis[1].follow(redis[0]) }
     sentinels = (0..<(settings.hasSentinels ? 2 : 0)).map { number in
       SimulatedSentinel([WorkerWorld.primary(redisSettings[0])], seed: redisSeed &+ 16 + UInt64(number))
@@ -336,11 +337,10 @@ package final class WorkerWorld {
     }
     auditor.violations += forgeries.violations + fairness.finish()
     // If a worker's clock is wrong or APNs does not know the key, APNs refuses its provider tokens for a while. If Redis evicted a channel
-    // but not its name, the name waits for an operator. A worker goes by Redis' clock until it knows APNs'.
+    // but not its name, the name waits for an operator.
     auditor.violations += channelUsers.violations(
       atAPNs: apns.channels(of: SimulatedChannelUsers.app),
-      mayBeRefused: hasFault(of: [.setClock, .evictRedis, .revokeKey]),
-      tokensMayBeRefused: hasFault(of: [.jumpRedisClock]))
+      mayBeRefused: hasFault(of: [.setClock, .evictRedis, .revokeKey]))
     if keepsTrace { traceRequests() }
   }
 

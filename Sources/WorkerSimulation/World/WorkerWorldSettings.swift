@@ -67,6 +67,8 @@ extension WorkerWorld {
     /// A Redis with a replica and two Sentinels. Then `redisNodes` is 1.
     package var hasSentinels = false
     package var clocksDriftByHours = false
+    /// How far Redis' clock is ahead of all others, from the start.
+    package var redisErrorMilliseconds: Int64 = 0
     /// How far the second worker's clock is ahead of all others, always.
     package var clockErrorMilliseconds: Int64 = 0
     /// Most killed workers die within a turn, after part of their output.
