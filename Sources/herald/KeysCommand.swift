@@ -108,8 +108,8 @@ struct KeysCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Makes a key invalid for good.",
       discussion: """
-        It waits until all running gateways have read that, for six seconds at most. Exits 1 where there is no such key, \
-        or where a gateway has not read it: that one is named, and may still take the key.
+        It waits until all gateways that ran within a day have read that, for six seconds at most. Exits 1 where there is \
+        no such key, or where a gateway has not read it: that one is named, and may still take the key.
         """)
 
     @OptionGroup var common: CommonOptions
@@ -117,18 +117,20 @@ struct KeysCommand: ParsableCommand {
     @Argument(help: "The key's id, or the key itself.")
     var key: String
 
+    @Option(help: "A gateway, as named by this command, that was killed and no longer runs. Several times for several.")
+    var gone: [String] = []
+
     func run() throws {
       let configuration = try common.load()
       do {
-        let revocation = try APIKeys(configuration).revoke(key)
+        let revocation = try APIKeys(configuration).revoke(key, gone: gone)
         let done = revocation.wasKnown ? "revoked" : "there is no such key (any more)"
         let taken = "taken by \(KeysTable.count(revocation.taken))"
         guard revocation.missing.isEmpty else {
           let gateways = revocation.missing.map { "\n\($0)" }.joined()
           throw Exit.failure(
             """
-            \(done), and \(taken), but these have not read it, and may still take the key; end them, or mend their Redis, \
-            and ask again:\(gateways)
+            \(done), and \(taken), but these have not read it, and may still take the key; mend each, and ask again:\(gateways)
             """)
         }
         let text = "\(done); \(revocation.taken == 0 ? "no gateway is running" : taken)"

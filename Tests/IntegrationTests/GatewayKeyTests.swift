@@ -161,6 +161,20 @@ struct GatewayKeyTests {
         && refused.errors.contains("/\(world.process.child.pid)/")
         && refused.errors.contains(": it last read its keys "),
       "\(refused.errors)")
+    // One that is cut off from Redis for long goes on with the keys that it has.
+    let alive = "\(world.prefix):{gateway}:alive"
+    let seen = Int64(Date().timeIntervalSince1970 * 1_000) - 3_600_000
+    try redis.cli(["HSET", alive, "host/7/abc", "\(seen) 0 redis", "host/8/abc", "\(seen - 86_400_000) 0 redis"])
+    let other = try world.makeKey(["--app", "com.example.app"])
+    let cutOff = try world.herald(["keys", "revoke", other])
+    #expect(
+      cutOff.status == 1 && cutOff.errors.contains("host/7/abc: last seen 60 min ago. Cut off from Redis")
+        && cutOff.errors.contains("repeat with --gone 'host/7/abc'") && !cutOff.errors.contains("host/8"),
+      "\(cutOff.output)\(cutOff.errors)")
+    let gone = try world.herald(["keys", "revoke", other, "--gone", "host/7/abc"])
+    #expect(gone.errors.contains("there is no such key (any more); taken by 1 gateway"), "\(gone.output)\(gone.errors)")
+    let third = try world.makeKey(["--app", "com.example.app"])
+    #expect(try world.herald(["keys", "revoke", third]).output == "revoked; taken by 1 gateway\n")
     // One that has ended is not waited for.
     #expect(world.process.drain(seconds: 20) == 0)
     let second = try world.makeKey(["--app", "com.example.app"])

@@ -29,6 +29,8 @@ package struct APIKeys {
   /// How long gateways have to read a revocation: each reads its keys every two seconds.
   private static let confirmMilliseconds: Int64 = 6_000
   private static let askMilliseconds: UInt32 = 200
+  /// A gateway that has read no keys for so long is cut off from their store, or gone.
+  private static let silentMilliseconds: Int64 = 10_000
 
   private let file: APIKeyFile?
   private let redisKeys: GatewayRedisKeys
@@ -75,8 +77,10 @@ package struct APIKeys {
   }
 
   /// Deletes a key, and waits until all running gateways have read that, some seconds at most; also where it was deleted before.
-  /// - Parameter name: the key's id, or the whole key.
-  package func revoke(_ name: String) throws -> Revocation {
+  /// - Parameters:
+  ///   - name: the key's id, or the whole key.
+  ///   - gone: gateways that have ended without telling it; not waited for, now or later.
+  package func revoke(_ name: String, gone: [String] = []) throws -> Revocation {
     let id = APIKeyText(name)?.id ?? name
     guard let file else {
       let session = try connect()
@@ -84,7 +88,9 @@ package struct APIKeys {
       let replies = try session.run([
         RedisSession.Command(["HDEL", redisKeys.keys, id], key: redisKeys.keys),
         RedisSession.Command(["INCR", redisKeys.revision], key: redisKeys.revision),
+        RedisSession.Command(["HDEL", redisKeys.used, id], key: redisKeys.used),
       ])
+      try forget(gone, session)
       for case .error(let error) in replies { throw Failure(description: "Redis refuses: \(error)") }
       guard case .integer(let count) = replies[0], case .integer(let revision) = replies[1] else {
         throw Failure(description: "redis: \(redisKeys.keys) or \(redisKeys.revision) is another value")
@@ -97,12 +103,17 @@ package struct APIKeys {
     do {
       let session = try connect()
       defer { session.close() }
+      try forget(gone, session)
       return try confirm(session, .file, revision: file.revision ?? 0, wasKnown: wasKnown)
     } catch {
       return Revocation(
         wasKnown: wasKnown, taken: 0,
         missing: ["all gateways: Redis, which would know them, does not answer (\(error))"])
     }
+  }
+
+  private func forget(_ gateways: [String], _ session: RedisSession) throws {
+    if !gateways.isEmpty { _ = try session.run([GatewayHeartbeat.removing(gateways, redisKeys)]) }
   }
 
   private func confirm(
@@ -126,10 +137,21 @@ package struct APIKeys {
 
   private func describe(_ gateway: GatewayHeartbeat, _ store: GatewayHeartbeat.Store, now: Int64) -> String {
     let name = TextTable.printable(gateway.name)
-    if gateway.store != store {
-      return "\(name): it reads its keys from \(gateway.store == .file ? "a file" : "Redis")"
+    let seconds = max(0, now - gateway.at) / 1_000
+    let age = seconds < 120 ? "\(seconds) s" : seconds < 7_200 ? "\(seconds / 60) min" : "\(seconds / 3_600) h"
+    if now - gateway.at >= APIKeys.silentMilliseconds {
+      return """
+        \(name): last seen \(age) ago. Cut off from Redis it goes on with the keys of then: end it, or mend its Redis. If it has \
+        ended (killed, its host lost), repeat with --gone '\(name)'
+        """
     }
-    return "\(name): it last read its keys \(max(0, now - gateway.at) / 1000) s ago"
+    if gateway.store != store {
+      return """
+        \(name): it reads its keys from \(gateway.store == .file ? "a file" : "Redis"), this command from \
+        \(store == .file ? "a file" : "Redis"): give both the same gateway.keys_file
+        """
+    }
+    return "\(name): it last read its keys \(age) ago, and not since: see its log"
   }
 
   private func stored() throws -> StoredKeys {

@@ -18,8 +18,9 @@ struct GatewayHeartbeat: Sendable {
     case redis, file
   }
 
-  /// How long a gateway that tells nothing more counts as one that may still run.
-  static let keptMilliseconds: Int64 = 300_000
+  /// How long a gateway that tells nothing more counts as one that may still run: one that is cut off from Redis goes on with the keys that
+  /// it has.
+  static let keptMilliseconds: Int64 = 86_400_000
 
   /// Stores the text for a gateway behind the time, removes what is too old, and returns everything: Redis' time, then names and values.
   private static let source = """
@@ -39,12 +40,23 @@ struct GatewayHeartbeat: Sendable {
   private static let script = LuaScript(source)
 
   /// Tells that a gateway has these keys.
-  static func send(_ name: String, _ store: Store, revision: Int64, _ redis: RedisClient, _ names: GatewayRedisKeys) {
+  /// - Parameter then: receives why that failed; nil: it did not.
+  static func send(
+    _ name: String, _ store: Store, revision: Int64, _ redis: RedisClient, _ names: GatewayRedisKeys,
+    then: @escaping (String?) -> Void
+  ) {
     var arguments = RedisArguments()
     arguments.append(Int(keptMilliseconds))
     arguments.append(Array(name.utf8))
     arguments.append(Array("\(revision) \(store.rawValue)".utf8))
-    redis.run(script, keys: [names.alive], arguments) { _ in }
+    redis.run(script, keys: [names.alive], arguments) { result in
+      if case .failure(let failure) = result { then(failure.text) } else { then(nil) }
+    }
+  }
+
+  /// The command that removes gateways.
+  static func removing(_ gateways: [String], _ names: GatewayRedisKeys) -> RedisSession.Command {
+    RedisSession.Command(["HDEL", names.alive] + gateways, key: names.alive)
   }
 
   /// Tells that a gateway ends.

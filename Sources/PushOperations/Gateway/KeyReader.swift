@@ -23,6 +23,9 @@ final class KeyReader {
   private var earliestReading = Instant(nanoseconds: .min)
   private var nextStoring: Instant
   private var failure: String?
+  private var heartbeatFailure: String?
+  /// When the keys were last read, Unix seconds; nil: not yet.
+  private(set) var readAt: Int64?
   /// What was read last, and the key in it; nil: it is none. Only what has changed is decoded.
   private var known: [String: (value: [UInt8], key: APIKey?)] = [:]
   private var content: Data?
@@ -126,7 +129,8 @@ final class KeyReader {
         report(stored.unreadable, store)
       }
       failure = nil
-      GatewayHeartbeat.send(name, store, revision: revision, redis, names)
+      readAt = loop.now.unixSeconds
+      GatewayHeartbeat.send(name, store, revision: revision, redis, names) { [weak self] in self?.told($0) }
     case .failure(let unread):
       if unread.text != failure { notice("API keys: \(unread.text)") }
       failure = unread.text
@@ -134,6 +138,14 @@ final class KeyReader {
     let answered = then
     then = []
     for one in answered { one(failure == nil) }
+  }
+
+  /// `herald keys revoke` does not know of this gateway as long as that fails.
+  private func told(_ failure: String?) {
+    defer { heartbeatFailure = failure }
+    guard let failure, failure != heartbeatFailure else { return }
+    notice(
+      "redis: this gateway cannot tell which API keys it has, so `herald keys revoke` may not wait for it: \(failure)")
   }
 
   private func report(_ now: [String], _ store: GatewayHeartbeat.Store) {
