@@ -22,10 +22,22 @@ struct GatewaySequenceTests {
     return Dictionary(uniqueKeysWithValues: jobs.map { ($0.id, ($0.sequence, $1)) })
   }
 
+  /// What a device says at one gateway after another one's answer is newer, however near their clocks are.
+  @Test func aRegistrationIsDatedByRedisClock() throws {
+    struct Registration: Decodable { let at: Int64 }
+    func now() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
+    let world = try GatewayWorld("dated", millisecondsAhead: -900)
+    let before = now()
+    #expect(try world.ask("PUT", "/v1/devices/d", body: "{}").status == 202)
+    let message = try #require(try world.outside.drain("\(world.prefix).registrations").first)
+    let at = try JSONDecoder().decode(Registration.self, from: Data(message.body)).at
+    #expect((before - 100...now() + 100).contains(at), "\(at - before) ms")
+  }
+
   @Test func numbersGrow_atWhicheverGateway() throws {
     let redis = try RedisServer()
     let first = try GatewayWorld("sequence", redisURL: redis.url)
-    // Less than a second off: gateways correct their clocks by Redis' above that.
+    // Nearly a second off until Redis has told its time.
     let second = try GatewayWorld("sequence", redisURL: redis.url, prefix: first.prefix, millisecondsAhead: -900)
     let start = Int64(Date().timeIntervalSince1970 * 1_000_000)
     var ids: [String] = []
@@ -68,5 +80,15 @@ struct GatewaySequenceTests {
       #expect(number > last)
       last = number
     }
+    let warning = "numbered by this gateway's clock."
+    #expect(first.process.lines.count { $0.contains(warning) } == 1, "\(first.process.log)")
+    let metrics = try first.ask("GET", "/metrics").body
+    #expect(metrics.contains("\nherald_gateway_numbered_locally_total 3\n"), "\(metrics)")
+    try redis.start()
+    let isMended = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 200) {
+      _ = try? first.ask("POST", "/v1/jobs", body: job("mended"))
+      return first.process.log.contains("Redis numbers jobs again; ") ? true : nil
+    }
+    #expect(isMended == true, "\(first.process.log)")
   }
 }

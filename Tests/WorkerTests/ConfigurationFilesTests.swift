@@ -44,6 +44,22 @@ import Testing
     #expect(reportedOfGateway.subtracting(gateway).sorted() == [], "in docs/reference/gateway.md alone")
   }
 
+  /// What an operator must learn without looking.
+  @Test(arguments: [
+    "herald_apns_paused", "herald_apns_pools_stuck", "herald_credential_revoked", "herald_lanes_standing_still",
+    "herald_rabbitmq_blocked", "herald_redis_degraded", "herald_redis_silences_total",
+    "herald_gateway_keys_read_timestamp_seconds", "herald_gateway_numbered_locally_total",
+    "herald_certificate_not_after_timestamp_seconds", "herald_provider_token_issued_timestamp_seconds",
+  ])
+  func whatNeedsSomebodyHasAnAlert(metric: String) throws {
+    let asked = try text("config/prometheus/alerts.yml").matches(of: /(?m)^ +expr:.*(?:\n {10,}.*)*/).filter {
+      Self.names(in: String($0.output)).contains(metric)
+    }
+    #expect(!asked.isEmpty)
+    // Lanes and workers count the same thing: a sum would be larger where there are more of them.
+    if metric == "herald_redis_silences_total" { #expect(asked.allSatisfy { $0.output.contains("max(increase(") }) }
+  }
+
   @Test func everyAlertIsInTheManual() throws {
     let alerts = try text("config/prometheus/alerts.yml").matches(of: /- alert: (\w+)/).map { String($0.output.1) }
     let explained = try Set(text("docs/operations.md").matches(of: /\*\*(Herald\w+)\*\*/).map { String($0.output.1) })

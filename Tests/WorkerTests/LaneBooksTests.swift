@@ -36,7 +36,8 @@ import Testing
     "herald_retries_total{reason=\"InternalServerError\",delay=\"5\"} 2",
     "herald_apns_responses_total{status=\"200\",reason=\"\"} 30", "herald_lane_restarts_total{step=\"sent\"} 4",
     "herald_redis_decided_locally_total{feature=\"duplicates\"} 30", "herald_jobs_isolated_total 6",
-    "herald_redis_silences_total 4", "herald_apns_bad_device_token_warnings_total 2",
+    "herald_redis_silences_total{lane=\"0\"} 2", "herald_redis_silences_total{lane=\"1\"} 2",
+    "herald_apns_bad_device_token_warnings_total 2",
   ]
 
   @Test func countersOfALaneThatDoesNotAnswerOrHasEndedStay() async {

@@ -70,6 +70,14 @@ final class GatewayMetrics: Sendable {
     text.sample([:], status.unconfirmed)
     text.family("herald_gateway_open", .gauge, "Jobs and registrations that RabbitMQ has not confirmed yet.")
     text.sample([:], status.open)
+    text.family(
+      "herald_gateway_numbered_locally_total", .counter,
+      "Jobs numbered by the gateway's clock because Redis did not answer.")
+    text.sample([:], status.numberedLocally)
+    text.family(
+      "herald_gateway_keys_read_timestamp_seconds", .gauge,
+      "When the API keys were last read; revocations since do not count.")
+    if let readAt = status.keysReadAt { text.sample([:], Int(readAt)) }
     text.family("herald_gateway_outcome_readers", .gauge, "Readers of /v1/outcomes.")
     text.sample([:], status.readers)
     text.family("herald_gateway_outcome_bytes", .gauge, "Bytes of outcomes in memory that readers have not taken.")

@@ -132,6 +132,8 @@ package final class LaneControl: Sendable {
 
   /// Answers all report requests.
   package func tell(_ report: LaneReport, _ requests: [ReportRequest] = []) {
+    var report = report
+    report.lane = name
     state.withLock { $0.lastReport = report }
     for request in requests { request.answer(report) }
   }
@@ -142,6 +144,7 @@ package final class LaneControl: Sendable {
       state.isEnded = true
       state.isDone = last != nil
       state.lastReport = (last ?? state.lastReport)?.ended()
+      state.lastReport?.lane = name
       state.mailbox = nil
       let taken = (state.requests, state.ended)
       state.requests = []

@@ -47,6 +47,8 @@ package struct LaneReport: Sendable {
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
   /// Admissions that were decided without Redis.
   package var decidedLocally: [(feature: String, count: UInt64)] = []
+  /// The lane's name.
+  package var lane = ""
   /// Silences of Redis for which an admission was decided without it.
   package var redisSilences: UInt64 = 0
   package var pools: [APNsPoolSnapshot] = []
@@ -77,6 +79,7 @@ package struct LaneReport: Sendable {
   package func ended() -> LaneReport {
     var report = LaneReport(
       counters: counters, jobsInFlight: 0, unconfirmed: 0, isConsuming: false, isExhausted: isExhausted)
+    report.lane = lane
     report.restarts = restarts
     report.rabbitmqConnected = rabbitmqConnected.map { ($0.role, false) }
     report.redisDegraded = redisDegraded.map { ($0.feature, false) }

@@ -13,6 +13,10 @@ package final class GatewayBackend: Sendable {
     package var unconfirmed: UInt64 = 0
     /// Published messages that RabbitMQ has neither confirmed nor refused yet.
     package var open = 0
+    /// Jobs that were numbered by the gateway's clock instead of Redis.
+    package var numberedLocally: UInt64 = 0
+    /// When the keys were last read, Unix seconds; nil: not yet.
+    package var keysReadAt: Int64?
     package var readers = 0
     /// Bytes of outcomes that readers have not taken.
     package var outcomeBytes = 0
@@ -223,7 +227,8 @@ package final class GatewayBackend: Sendable {
       state.status = Status(
         isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,
         confirmed: backend.publisher.confirmedCount, unconfirmed: backend.publisher.unconfirmedCount,
-        open: backend.publisher.openCount, readers: backend.outcomes.readerCount,
+        open: backend.publisher.openCount, numberedLocally: backend.numberedLocally,
+        keysReadAt: backend.keys.readAt, readers: backend.outcomes.readerCount,
         outcomeBytes: backend.outcomes.heldBytes, isFull: backend.publisher.isFull)
     }
   }

@@ -45,7 +45,7 @@ package final class GatewayBackendLoop {
     self.redis = redis
     publisher = GatewayPublisher(
       loop: loop, settings: settings, jobs: ConfirmedJobs(redis: redis, names: names), notice: notice)
-    sequences = SequenceSource(loop: loop, redis: redis, names: names)
+    sequences = SequenceSource(loop: loop, redis: redis, names: names, notice: notice)
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
       notice(.error, $0)
@@ -60,6 +60,8 @@ package final class GatewayBackendLoop {
   }
 
   var isRedisConnected: Bool { redis.isConnected }
+  /// Jobs that were numbered without Redis.
+  var numberedLocally: UInt64 { sequences.ownCount }
   /// No request waits for its jobs' numbers or its confirms.
   var isIdle: Bool { publisher.isIdle && sequences.openCount == 0 }
   /// The next turn goes on with what this one left for it.

@@ -1,3 +1,4 @@
+import Logging
 import PushCore
 import PushIO
 import PushStores
@@ -9,8 +10,13 @@ final class SequenceSource {
   private let redis: RedisClient
   private let key: String
   private var clock = SequenceClock()
+  private let notice: (Logger.Level, String) -> Void
   /// Requests that wait for their numbers.
   private(set) var openCount = 0
+  /// Jobs that this gateway numbered by its own clock.
+  private(set) var ownCount: UInt64 = 0
+  /// Since Redis last gave numbers; 0: it does.
+  private var ownInARow = 0
 
   /// A request does not wait longer for Redis.
   private static let waitMilliseconds: Int64 = 500
@@ -27,7 +33,11 @@ final class SequenceSource {
     return string.format('%.0f', first)
     """)
 
-  init(loop: EventLoop, redis: RedisClient, names: GatewayRedisKeys) {
+  /// - Parameter notice: receives the beginning and the end of each time without Redis' numbers.
+  init(
+    loop: EventLoop, redis: RedisClient, names: GatewayRedisKeys, notice: @escaping (Logger.Level, String) -> Void
+  ) {
+    self.notice = notice
     self.loop = loop
     self.redis = redis
     key = names.sequence
@@ -37,11 +47,13 @@ final class SequenceSource {
   func take(_ count: Int, then: @escaping (Int64) -> Void) {
     guard redis.isConnected else { return then(ownNumbers(count)) }
     openCount += 1
+    var timer: TimerToken?
     var isAnswered = false
     let answer = { [self] (first: Int64?) in
       guard !isAnswered else { return }
       isAnswered = true
       openCount -= 1
+      if let timer { loop.cancel(timer) }
       then(first ?? ownNumbers(count))
     }
     var arguments = RedisArguments()
@@ -52,12 +64,29 @@ final class SequenceSource {
         0...Limits.sequenceMaximum ~= first
       else { return answer(nil) }
       clock.follow(first + Int64(count) - 1)
+      numberedByRedis()
       answer(first)
     }
-    loop.schedule(afterMilliseconds: SequenceSource.waitMilliseconds) { answer(nil) }
+    timer = loop.schedule(afterMilliseconds: SequenceSource.waitMilliseconds) { answer(nil) }
   }
 
   private func ownNumbers(_ count: Int) -> Int64 {
-    clock.take(count, now: loop.now.unixMilliseconds * 1_000)
+    if ownInARow == 0 {
+      notice(
+        .warning,
+        """
+        Redis does not number the jobs of activities and collapse ids: they are numbered by this gateway's clock. Of two gateways \
+        the one whose clock is ahead counts as the newer
+        """)
+    }
+    ownInARow += count
+    ownCount += UInt64(count)
+    return clock.take(count, now: loop.now.unixMilliseconds * 1_000)
+  }
+
+  private func numberedByRedis() {
+    guard ownInARow > 0 else { return }
+    notice(.info, "Redis numbers jobs again; \(ownInARow) were numbered by this gateway's clock")
+    ownInARow = 0
   }
 }

@@ -208,7 +208,7 @@ package enum MetricsText {
     out.family(
       "herald_redis_silences_total", .counter,
       "Times when Redis owed an answer and sent nothing for redis.timeout_ms, and a lane's own memory decided.")
-    out.sample([:], reports.reduce(0) { $0 + $1.redisSilences })
+    for report in reports { out.sample(["lane": report.lane], report.redisSilences) }
   }
 
   /// Whether jobs move, and the steps of those that do not.
