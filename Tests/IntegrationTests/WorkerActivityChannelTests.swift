@@ -153,6 +153,11 @@ struct WorkerActivityChannelTests {
     #expect(left.outcome == "completed" && left.summary == ["devices": 3, "accepted": 2, "skipped": 1])
     #expect(left.detail?.hasPrefix("not ended for d-1: ") == true, "\(left.detail ?? "")")
     #expect(way.ends(of: "l1").devices == ["d-0", "d-4"] && way.ends(of: "l1").broadcasts.isEmpty)
+    // Its producer publishes it again.
+    try way.activity.publish(
+      "l1", #"{"devices":["d-0","d-1","d-4"]}"#, #"{"aps":{"event":"end"}}"#, #""activity":"ride-17","#)
+    let repeated = try way.activity.ends(of: "l1", count: 2)[1]
+    #expect(repeated.summary == left.summary && repeated.detail == left.detail, "\(repeated)")
     let shown = try way.shown()
     #expect(shown.contains(#""channel":"\#(channel)""#), "\(shown)")
     #expect(shown.contains(#""device":"d-1","on_channel":true,"revision":0,"#), "\(shown)")

@@ -90,7 +90,7 @@ extension ExpansionRunner {
   }
 
   /// Which of the devices that the activity was to end for go on showing it: a broadcast cannot end it for one device.
-  private func nameOutOfReach(
+  func nameOutOfReach(
     _ step: Step, _ id: ActivityID, _ progress: ExpansionProgress, _ delivery: ExpansionDelivery,
     orElse later: @escaping (RedisClient.Failure) -> Void, then: @escaping (String?) -> Void
   ) {

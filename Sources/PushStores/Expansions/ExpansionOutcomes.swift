@@ -56,12 +56,21 @@ extension ExpansionRunner {
           delivery.finish()
           return end(step.id)
         }
-        var job = PushJob()
-        guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-        let record = completed(progress, detail: nil)
-        delivery.publish([outcome(record, job, delivery.metadata)]) { [self] in
-          delivery.finish()
-          end(step.id)
+        let tell = { [self] (detail: String?) in
+          var job = PushJob()
+          guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+          let record = completed(progress, detail: detail)
+          delivery.publish([outcome(record, job, delivery.metadata)]) { [self] in
+            delivery.finish()
+            end(step.id)
+          }
+        }
+        guard step.isLeave, let id = step.activity, !progress.isDryRun else { return tell(nil) }
+        // Found anew: Redis keeps no names of devices for it.
+        nameOutOfReach(step, id, progress, delivery) { [self] in
+          later(delivery, step, $0.text)
+        } then: {
+          tell($0)
         }
       }
     }
