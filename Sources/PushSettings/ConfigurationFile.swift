@@ -159,7 +159,7 @@ struct ConfigurationFile {
       let surrounding = context.map { " \($0.text)" } ?? ""
       return (mark.line, "is not YAML: \(problem)\(surrounding) (column \(mark.column))")
     case .duplicatedKeysInMapping(let duplicates, let context):
-      let names = duplicates.sorted().map(ServiceAddress.hidden).joined(separator: ", ")
+      let names = duplicates.sorted().map { ServiceAddress.hidden($0) }.joined(separator: ", ")
       return (context.mark.line, "the mapping that begins here has the key \(names) twice")
     case .reader(let problem, _, _, _), .writer(let problem), .emitter(let problem), .representer(let problem):
       return (nil, "is not YAML: \(problem)")

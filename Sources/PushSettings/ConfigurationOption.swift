@@ -122,7 +122,7 @@ package struct ConfigurationOption: Sendable {
     if case .text(.file) = kind, case .scalar(let text, _) = input, ConfigurationTextRule.isSecret(text) {
       return ConfigurationTextRule.secret
     }
-    let safe = input.hidden.description
+    let safe = input.hidden(isURL: isSecret).description
     return safe.count <= 100 ? safe : safe.prefix(100) + "…"
   }
 }
@@ -136,11 +136,12 @@ enum ConfigurationInput: Sendable, CustomStringConvertible {
   case mapping
 
   /// Without what may be passwords.
-  var hidden: ConfigurationInput {
+  /// - Parameter isURL: it was to be a URL.
+  func hidden(isURL: Bool) -> ConfigurationInput {
     switch self {
     case .null, .mapping: self
-    case .scalar(let text, let isPlain): .scalar(ServiceAddress.hidden(text), isPlain: isPlain)
-    case .list(let items): .list(items.map(\.hidden))
+    case .scalar(let text, let isPlain): .scalar(ServiceAddress.hidden(text, isURL: isURL), isPlain: isPlain)
+    case .list(let items): .list(items.map { $0.hidden(isURL: isURL) })
     }
   }
 

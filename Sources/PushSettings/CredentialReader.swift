@@ -205,7 +205,7 @@ struct CredentialReader {
     if case .scalar(let text, _) = entry.input, ConfigurationTextRule.isSecret(text) {
       problem(entry.path, "must be \(rule), not \(ConfigurationTextRule.secret)")
     } else {
-      problem(entry.path, "must be \(rule), not \(entry.input)")
+      problem(entry.path, "must be \(rule), not \(entry.input.hidden(isURL: false))")
     }
     return nil
   }

@@ -70,17 +70,33 @@ package struct ServiceAddress: Hashable, Sendable {
     return result + rest
   }
 
-  /// Of a text that is not a URL that we can read: everything before its last `@` is hidden, and its query. Nobody knows what is a password
-  /// there.
-  package static func hidden(_ text: String) -> String {
+  /// Of a text that is not a URL that we can read: everything before its last `@` is hidden, or behind a colon what is no port, and its query.
+  /// Nobody knows what is a password there.
+  /// - Parameter isURL: it was to be one.
+  package static func hidden(_ text: String, isURL: Bool = false) -> String {
     let scheme = text.firstRange(of: "://").map { text[..<$0.upperBound] } ?? ""
     let query = text.firstIndex(of: "?") ?? text.endIndex
     guard let mark = text.lastIndex(of: "@") else {
+      // The host was forgotten, or the `@`.
+      let authority = text[scheme.endIndex..<max(query, scheme.endIndex)]
+      if isURL, let colon = authority.firstIndex(of: ":"), !isPort(authority[authority.index(after: colon)...]) {
+        return scheme + authority[...colon] + "***"
+      }
       return query < text.endIndex && !scheme.isEmpty ? text[..<query] + "?***" : text
     }
     let shown = scheme.endIndex <= mark && scheme.allSatisfy { $0.isASCII && $0 != "@" && $0 != "?" } ? scheme : ""
     if query < mark { return shown + "***" }
     return shown + "***" + text[mark..<query] + (query < text.endIndex ? "?***" : "")
+  }
+
+  /// Digits up to a path, or to another host of a list.
+  private static func isPort(_ text: Substring) -> Bool {
+    let port = text.prefix { $0 != "/" && $0 != "," }
+    guard port.utf8.count <= 5, port.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+      return false
+    }
+    guard let colon = text.firstIndex(of: ":") else { return true }
+    return isPort(text[text.index(after: colon)...])
   }
 
   /// Hides the value of `sentinel_password=` in a Redis URL, up to the next parameter.

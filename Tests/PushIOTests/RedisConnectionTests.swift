@@ -104,6 +104,8 @@ struct RedisConnectionTests {
     ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", "check user and password"),
     ("-NOAUTH Authentication required.\r\n", "set user and password"),
     ("-LOADING Redis is loading the dataset in memory\r\n", "wait until"),
+    ("-ERR unknown command 'AUTH', with args beginning with: 'hunter2', \r\n", "unknown command"),
+    ("-ERR invalid command: AUTH hunter2\r\n", "***"),
     ("-NOPERM this user has no permissions to run the 'script|load' command\r\n", "allow the ACL user"),
   ])
   func aRefusedGreetingIsTriedAgain(answer: String, advice: String) throws {

@@ -126,6 +126,30 @@ import Testing
     for mark in Self.marks + keyLines { #expect(!all.contains(mark), "\(mark) is shown") }
   }
 
+  /// A scheme, the `@` or the host was forgotten: what may be the password is not shown, whatever the option.
+  @Test(arguments: [
+    "redis:/:S3CRET-x@host", ":S3CRET-x@host", "svc:S3CRET-x@host:5672", "svc:S3CRET-x", "amqp://svc:S3CRET-x",
+    "redis://:S3CRET-x",
+    "redis://:S3CRET-x/0", "http://svc:S3CRET-x:3128", "https://svc:S3CRET-x@host", "amqp//svc:S3CRET-x?heartbeat=1",
+  ])
+  func aURLThatIsNoneShowsNoPassword(url: String) throws {
+    let files = try TemporaryFolder("no-url")
+    for line in [
+      "rabbitmq: {url: \"\(url)\"}", "redis: {url: \"\(url)\"}", "apns: {proxy: \"\(url)\"}",
+      "apns: {production: \"\(url)\"}", "registry: {url: \"\(url)\"}", "rabbitmq: {urls: [\"\(url)\"]}",
+    ] {
+      let file = try files.write(line, to: "herald.yaml")
+      let text: String
+      do {
+        text = says(try ConfigurationLoader.load(file: file))
+      } catch {
+        text = says(error)
+      }
+      #expect(!text.contains("S3CRET-x"), "\(line): \(text)")
+    }
+    #expect(ServiceAddress.hidden("redis://a:70000,b:1/x", isURL: true) == "redis://a:70000,b:1/x", "a port is shown")
+  }
+
   @Test func passphrasesPrintAsStars() {
     let secret: Secret = "S3CRET"
     #expect(says(secret).contains("***") && !says(secret).contains("S3CRET"))

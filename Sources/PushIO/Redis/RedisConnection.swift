@@ -288,7 +288,9 @@ package final class RedisConnection {
         let error = reader.withText(of: head) { RedisServerError($0) }
         // A user who may not call ROLE finds out when it writes.
         if step == .role, error.kind == .notPermitted { break }
-        lose(.refused(server: configuration.serverDescription, step: step.name, error))
+        // Some servers repeat the arguments of a command that they do not know.
+        let shown = step == .authenticate ? error.hiding(configuration.password) : error
+        lose(.refused(server: configuration.serverDescription, step: step.name, shown))
         return
       case (.bulk, .loadScript(let index)) where head.text.count == 40:
         digests[index] = copyText(head)

@@ -46,6 +46,16 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     message = String(decoding: printable, as: UTF8.self)
   }
 
+  /// Without a password, and without the arguments of a command, which may be cut.
+  func hiding(_ password: String?) -> RedisServerError {
+    var shown = self
+    if let arguments = message.firstRange(of: ", with args") {
+      shown.message = String(message[..<arguments.lowerBound])
+    }
+    if let password, !password.isEmpty { shown.message = shown.message.replacing(password, with: "***") }
+    return shown
+  }
+
   /// The server answers, but refuses writes.
   package var isWriteRefusal: Bool {
     switch kind {
