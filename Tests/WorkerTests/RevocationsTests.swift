@@ -31,8 +31,7 @@ import Testing
   private func replaced(
     _ revocations: inout Revocations, by credentials: Credentials
   ) -> (ended: [String], left: Set<String>) {
-    let ended = revocations.replaced(by: credentials)
-    return (ended, revocations.names)
+    (revocations.replaced(by: credentials).ended, revocations.names)
   }
 
   @Test func aRevocation_outlivesReloadsOfTheSameKey() throws {
@@ -72,6 +71,35 @@ import Testing
     // It was in use beside the revoked one, and nobody revoked it.
     let again = replaced(&revocations, by: try load(["renamed", "other"]))
     #expect(again.ended == [] && again.left == ["main", "renamed"])
+  }
+
+  /// In one reload the revoked name gets a new key, and the leaked one comes back under another; later under the old name again.
+  @Test func aRevokedKeyThatComesBack_staysRevoked() throws {
+    var revocations = Revocations()
+    _ = revocations.revoke("main", among: try load(["main"]))
+    let other = String(decoding: try ProviderTokenSigner(newKeyFor: "test").privateKeyPEM(), as: UTF8.self)
+    try folder.write(other, to: "b.p8")
+    func credentials(_ files: [(name: String, file: String)]) throws -> Credentials {
+      try Credentials(
+        files.map { entry in
+          CredentialConfiguration(
+            name: entry.name,
+            kind: .token(teamID: "DEF123GHIJ", keyID: "ABC123DEFG", keyFile: folder.path(entry.file)),
+            environments: [.production], apps: ["com.example.\(entry.name)"])
+        }, tokens: tokens)
+    }
+    let renamed = revocations.replaced(by: try credentials([("main", "b.p8"), ("old", "a.p8")]))
+    #expect(renamed.ended == ["main"] && renamed.begun == ["old"] && revocations.names == ["old"])
+    let later = revocations.replaced(by: try credentials([("main", "b.p8"), ("older", "a.p8")]))
+    #expect(later.begun == ["older"] && revocations.names == ["old", "older"])
+    let back = revocations.replaced(by: try credentials([("main", "a.p8")]))
+    #expect(back.ended == [] && back.begun == ["main"])
+    for name in ["old", "older", "main"] {
+      let wasRevoked = revocations.unrevoke(name)
+      #expect(wasRevoked)
+    }
+    let newest = revocations.replaced(by: try credentials([("newest", "a.p8")]))
+    #expect(newest.begun == [], "unrevoke ends it")
   }
 
   @Test func certificates_areKnownByTheirKey() throws {

@@ -1,12 +1,15 @@
 package import PushCredentials
 
 /// The credentials that an operator revoked in this process. A reload does not end a revocation, even if the key's file was touched: only
-/// another key under the same name does, or an explicit command. A revoked key under another name is revoked too.
+/// another key under the same name does, or an explicit command. A revoked key that comes back, under the same name or another one, is
+/// revoked there too.
 package struct Revocations: Sendable {
   /// By name: the digest of the revoked key.
   private var keys: [String: [UInt8]] = [:]
-  /// The names that were configured when one of them was revoked, or since.
-  private var configured: Set<String> = []
+  /// Digests of all keys that were revoked, also of those that have no name any more. `unrevoke` alone removes one.
+  private var revoked: Set<[UInt8]> = []
+  /// The names that were configured when one of them was revoked, or since, and the digest of the key that each had last.
+  private var held: [String: [UInt8]] = [:]
 
   package init() {}
 
@@ -18,7 +21,8 @@ package struct Revocations: Sendable {
       return false
     }
     keys[name] = credential.keyDigest
-    configured.formUnion(credentials.all.compactMap { $0?.name })
+    revoked.insert(credential.keyDigest)
+    for credential in credentials.all.compactMap({ $0 }) { held[credential.name] = credential.keyDigest }
     return true
   }
 
@@ -28,22 +32,29 @@ package struct Revocations: Sendable {
   }
 
   /// false: it is not revoked.
-  package mutating func unrevoke(_ name: String) -> Bool { keys.removeValue(forKey: name) != nil }
+  package mutating func unrevoke(_ name: String) -> Bool {
+    guard let digest = keys.removeValue(forKey: name) else { return false }
+    if !keys.values.contains(digest) { revoked.remove(digest) }
+    return true
+  }
 
   /// Credentials were reloaded. A revoked name that is not among them stays revoked: it may come back with the same key.
-  /// - Returns: the names whose revocation ended, because they have another key now.
-  package mutating func replaced(by credentials: Credentials) -> [String] {
-    let ended = credentials.all.compactMap { $0 }.filter { credential in
-      keys[credential.name].map { $0 != credential.keyDigest } ?? false
-    }.map(\.name)
-    for name in ended { keys[name] = nil }
-    if !keys.isEmpty {
-      let revoked = Set(keys.values)
-      for credential in credentials.all.compactMap({ $0 }) where configured.insert(credential.name).inserted {
-        if revoked.contains(credential.keyDigest) { keys[credential.name] = credential.keyDigest }
+  /// - Returns: the names whose revocation ended, because they have another key now, and those that have a revoked key now.
+  package mutating func replaced(by credentials: Credentials) -> (ended: [String], begun: [String]) {
+    var (ended, begun): ([String], [String]) = ([], [])
+    for credential in credentials.all.compactMap({ $0 }) {
+      let (name, digest) = (credential.name, credential.keyDigest)
+      if let old = keys[name], old != digest {
+        keys[name] = nil
+        ended.append(name)
+      }
+      if !revoked.isEmpty, held.updateValue(digest, forKey: name) != digest, revoked.contains(digest) {
+        keys[name] = digest
+        ended.removeAll { $0 == name }
+        begun.append(name)
       }
     }
-    return ended
+    return (ended, begun)
   }
 
   /// Why nothing can be sent, for `/readyz`; nil: there is a credential to send with.

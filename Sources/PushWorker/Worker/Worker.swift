@@ -87,18 +87,23 @@ package final class Worker: Sendable {
   /// Applies credentials, limits and the log's level of a newer configuration, without losing a job. Throws if something in it is wrong;
   /// then nothing changes.
   package func reload(_ newer: Configuration) throws(CredentialError) {
-    var ended: [String] = []
+    var (ended, begun): ([String], [String]) = ([], [])
     let (needingRestart, credentials) = try current.withLock { current throws(CredentialError) in
       // They live as long as the process, like the provider tokens, which must not be renewed for a reload.
       let credentials = try Credentials(
         newer.credentials, for: configuration.apns, tokens: current.credentials.tokens, replacing: current.credentials)
       current.configuration = newer
       current.credentials = credentials
-      ended = current.revocations.replaced(by: credentials)
+      (ended, begun) = current.revocations.replaced(by: credentials)
       apply(current)
       return (newer.pathsNeedingRestart(comparedTo: configuration), credentials)
     }
     sayEnded(ended, because: "its key changed")
+    for name in begun {
+      logger.warning(
+        "the credential has a key that was revoked: it is revoked too, until its key changes or `herald unrevoke \(name)`",
+        metadata: ["credential": "\(name)"])
+    }
     Log.reload(newer.log)
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
     if !needingRestart.isEmpty {
