@@ -74,7 +74,7 @@ package enum AdminServer {
   /// come from a process of root or of our own user on this machine, and not from a page in that user's browser.
   private static func refusal(_ request: Request, _ context: AdminContext, _ tokenFile: String?) -> Response? {
     guard let tokenFile else {
-      if context.isOfOwnUser, request.headers[AdminServer.commandHeader] != nil { return nil }
+      if request.headers[AdminServer.commandHeader] != nil, context.isOfOwnUser { return nil }
       return answer(
         .forbidden,
         "only herald, run by the worker's user or root on its machine, may do this; else set admin.token_file\n")

@@ -31,6 +31,17 @@ import Testing
     #expect(next >= free * 3 / 4 - 3 && next <= free)
   }
 
+  /// One connection is allowed (`gateway.connections_max: 1`): it is for whoever comes first.
+  @Test func theOnlyOneIsForTheFirst() {
+    var budget = FairBudget<Int>(maximum: 1)
+    let isFirst = budget.take(1, for: 1)
+    let isSecond = budget.take(1, for: 2)
+    #expect(isFirst && !isSecond && budget.free == 0)
+    budget.give(1, from: 1)
+    let isNext = budget.take(1, for: 2)
+    #expect(isNext)
+  }
+
   @Test func nothingIsLost() {
     var random = SeededRandom(seed: 7)
     var budget = FairBudget<Int>(maximum: 1_000)
