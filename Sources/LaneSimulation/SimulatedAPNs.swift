@@ -58,7 +58,7 @@ package struct SimulatedAPNs: PushService {
 
   package mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     if world.chance(5) { return .paused(retryAfterMilliseconds: 3000) }
     let target = Target(job: text(job, job.id), token: text(job, job.targets[target]))
@@ -70,7 +70,10 @@ package struct SimulatedAPNs: PushService {
     let index = Int(pool.value)
     let judge = Judge(world: world)
     let world = world
-    let isSent = pools[index].send(ticket, byteCount: Int(job.payload.count), now: now, requests: &requests) { name in
+    let isSent = pools[index].send(
+      ticket, byteCount: Int(job.payload.count), transactionalInFlight: transactionalInFlight, now: now,
+      requests: &requests
+    ) { name in
       world.auditor.requested(target, apnsID, now: now.unixMilliseconds, at: world.milliseconds)
       return judge.fate(name, target, apnsID, registeredAt)
     }

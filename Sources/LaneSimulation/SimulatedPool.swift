@@ -46,9 +46,13 @@ struct SimulatedPool {
 
   /// false: no connection has room now.
   mutating func send(
-    _ ticket: Ticket, byteCount: Int, now: Now, requests: inout RequestTable, fate: (Ticket) -> SimulatedConnection.Fate
+    _ ticket: Ticket, byteCount: Int, transactionalInFlight: Int?, now: Now, requests: inout RequestTable,
+    fate: (Ticket) -> SimulatedConnection.Fate
   ) -> Bool {
-    guard let place = state.take(byteCount: byteCount, now: now.monotonic) else { return false }
+    guard
+      let place = state.take(
+        byteCount: byteCount, transactionalInFlight: transactionalInFlight, now: now.monotonic)
+    else { return false }
     let name = requests.insert(
       RequestTable.Request(
         send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: 0,

@@ -151,7 +151,7 @@ private struct PoisonPush: PushService {
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     let id = String(decoding: job.bytes[job.id.range], as: UTF8.self)
     if log.poison.contains(id) { log.die() }

@@ -31,6 +31,19 @@ import Testing
     pool.answered(place: 0, sentAt: at(time - 20), now: at(time))
   }
 
+  /// Of 100 streams it leaves 13, less those that transactional requests have; that it would take more opens another connection.
+  @Test func bulkLeavesRoomToTransactionalRequests() {
+    for (inFlight, taken) in [(0, 87), (5, 92), (13, 100), (40, 100)] {
+      var pool = pool(ready: 1)
+      var count = 0
+      while pool.take(byteCount: 100, transactionalInFlight: inFlight, now: at(0)) != nil { count += 1 }
+      #expect(count == taken)
+      #expect(pool.turn(now: at(10_000)) == .open(place: 1), "it is short of room")
+      while pool.take(byteCount: 100, now: at(0)) != nil { count += 1 }
+      #expect(count == 100)
+    }
+  }
+
   @Test func nothingIsOpenedBeforeSomebodySends() {
     var pool = PoolState(limits: limits(8))
     #expect(pool.turn(now: at(0)) == .none)

@@ -16,7 +16,7 @@ import Testing
     }
   }
 
-  /// The waits of transactional jobs, 20 a second, shortest first; and the bulk targets sent meanwhile.
+  /// The waits of transactional jobs, 27 a second and out of step with the answers, shortest first; and the bulk targets sent meanwhile.
   private func run(_ load: Load?) -> (waits: [Int64], bulk: Int) {
     let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 50)])
     let pools = lanes.pools
@@ -28,7 +28,7 @@ import Testing
     let before = pools.taken[0]
     for _ in 0..<200 {
       codes.append(pools.publish(pool: 0, .transactional))
-      lanes.play(milliseconds: 50)
+      lanes.play(milliseconds: 37)
     }
     lanes.play(milliseconds: 1_000)
     return (codes.map { pools.waited($0) ?? .max }.sorted(), pools.taken[0] - before - 200)
@@ -38,7 +38,7 @@ import Testing
     let quiet = run(nil).waits
     let (waits, bulk) = run(load)
     #expect(waits[189] <= quiet[189] + 50, "p95; alone: \(quiet[189]) ms")
-    #expect(bulk > 4_500, "and bulk has the other streams, of 5,500")
+    #expect(bulk > 3_400, "and bulk has most of the 4,200 that there is room for")
   }
 
   /// A flood of transactional jobs leaves bulk a tenth.

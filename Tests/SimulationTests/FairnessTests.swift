@@ -139,7 +139,7 @@ private struct TwoPools: PushService {
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     if pool.value == 0, let slow {
       if takenBySlow == TwoPools.slowAfter { return slow }

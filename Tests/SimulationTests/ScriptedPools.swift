@@ -94,10 +94,11 @@ struct ScriptedPush: PushService {
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     let index = Int(pool.value)
-    guard room(for: pool) > 0 else { return .noRoom }
+    let spare = transactionalInFlight.map { PoolState.spare(of: streams(index)) - $0 } ?? 0
+    guard room(for: pool) > max(0, spare) else { return .noRoom }
     var answer = PushAnswer(ticket: ticket, kind: .response)
     var after: Int64 = 20
     switch pools.pools[index] {

@@ -224,7 +224,7 @@ private struct OnePool: PushService {
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     guard switches.hasRoom else { return .noRoom }
     sent.append((world.milliseconds, ticket))

@@ -252,7 +252,7 @@ import Testing
       plain.turn {
         _ = service.send(
           job, target: 0, apnsID: UUIDValue(high: 0, low: 1), pool: pool, ticket: Ticket(index: 1, generation: 1),
-          jobClass: .transactional, now: plain.loop.now)
+          jobClass: .transactional, transactionalInFlight: nil, now: plain.loop.now)
         service.maintain(now: plain.loop.now)
         return service.counters.connectionsFailed == 1
       })

@@ -156,7 +156,8 @@ import Testing
     #expect(
       bench.service.send(
         bench.job(), target: 0, apnsID: UUIDValue(high: 1, low: 3), pool: PoolIndex(0),
-        ticket: Ticket(index: 9, generation: 1), jobClass: .transactional, now: bench.loop.now)
+        ticket: Ticket(index: 9, generation: 1), jobClass: .transactional, transactionalInFlight: nil,
+        now: bench.loop.now)
         == .paused(retryAfterMilliseconds: 1),
       "a job that was routed before comes back and is routed anew")
   }

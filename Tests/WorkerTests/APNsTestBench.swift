@@ -91,7 +91,8 @@ final class APNsTestBench {
     let ticket = again ?? Ticket(index: lastIndex, generation: 1)
     guard let pool = try? service.route(for: job) else { preconditionFailure("the test's job has a route") }
     let decision = service.send(
-      job, target: 0, apnsID: apnsID, pool: pool, ticket: ticket, jobClass: jobClass, now: loop.now)
+      job, target: 0, apnsID: apnsID, pool: pool, ticket: ticket, jobClass: jobClass,
+      transactionalInFlight: nil, now: loop.now)
     return (decision, ticket)
   }
 

@@ -103,7 +103,7 @@ struct CredentialMemoryTests {
             let id = UUIDValue(high: 0x8C1F_6F0E_3A57_4D0C, low: 0x9F0E_0000_0000_0000 | UInt64(number))
             return push.send(
               job, target: 0, apnsID: id, pool: pool, ticket: Ticket(index: UInt32(number), generation: 1),
-              jobClass: .transactional, now: loop.now) == .sent
+              jobClass: .transactional, transactionalInFlight: nil, now: loop.now) == .sent
           }
           while push.takeNotice() != nil {}
           loop.flush()

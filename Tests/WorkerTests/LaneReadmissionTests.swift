@@ -415,7 +415,7 @@ private struct ReadmissionPush: PushService {
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     guard world.room > 0 else { return .noRoom }
     world.room -= 1

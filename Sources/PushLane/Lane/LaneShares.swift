@@ -12,27 +12,46 @@ extension Lane {
   }
 
   /// Whether another request of this job may go on the wire.
-  mutating func hasWireRoom(_ job: Ticket, pool: Int) -> Bool {
-    guard queues[pool].share.room > 0 else { return false }
+  mutating func hasWireRoom(_ job: Ticket, pool: Int, _ now: Now) -> Bool {
     let jobClass = jobs[job].tag.jobClass
+    let room = queues[pool].share.room
+    guard room > 0 else { return false }
+    if let transactional = queues[pool].transactionalInFlight(beside: jobClass, now: now.monotonic),
+      room <= PoolState.spare(of: room + queues[pool].share.onWire) - transactional
+    {
+      return false
+    }
     return jobs[job].onWire > 0 || jobsOnWire[Int(jobClass.rawValue)] < settings.jobsOnWireMaximum
       || queues[pool].jobsOnWire(jobClass) < settings.jobsOnWireSpare
   }
 
   /// Passes a send to its pool, if its share has room.
   mutating func pass(_ ticket: Ticket, of job: Ticket, toPool pool: Int, _ now: Now) -> SendDecision {
-    guard hasWireRoom(job, pool: pool) else { return .noRoom }
+    guard hasWireRoom(job, pool: pool, now) else { return .noRoom }
     return push.send(
       jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
-      ticket: ticket, jobClass: sends[ticket].jobClass, now: now)
+      ticket: ticket, jobClass: sends[ticket].jobClass,
+      transactionalInFlight: queues[pool].transactionalInFlight(beside: sends[ticket].jobClass, now: now.monotonic),
+      now: now)
   }
 
   /// The class whose send leaves next. One that has no room on the wire does not delay the other.
-  mutating func nextClass(ofPool pool: Int) -> JobClass? {
+  mutating func nextClass(ofPool pool: Int, _ now: Now) -> JobClass? {
     guard let next = queues[pool].next else { return nil }
     let other: JobClass = next == .bulk ? .transactional : .bulk
     guard let ticket = queues[pool].first(of: next), let second = queues[pool].first(of: other) else { return next }
-    return !hasWireRoom(job(of: ticket), pool: pool) && hasWireRoom(job(of: second), pool: pool) ? other : next
+    if next == .bulk, leavesRoom(pool, ticket, now) { return other }
+    return !hasWireRoom(job(of: ticket), pool: pool, now) && hasWireRoom(job(of: second), pool: pool, now)
+      ? other : next
+  }
+
+  /// Whether only that is free which bulk leaves to transactional sends.
+  private mutating func leavesRoom(_ pool: Int, _ bulk: Ticket, _ now: Now) -> Bool {
+    guard let transactional = queues[pool].transactionalInFlight(beside: .bulk, now: now.monotonic) else {
+      return false
+    }
+    let room = push.room(for: sends[bulk].pool)
+    return room > 0 && room <= PoolState.spare(of: room + queues[pool].share.onWire) - transactional
   }
 
   mutating func wentOnWire(_ send: Ticket, of job: Ticket, pool: Int, _ now: Now) {
@@ -40,6 +59,7 @@ extension Lane {
     sends[send].sentLook = shareLook
     queues[pool].share.sent()
     queues[pool].took(jobClass, now: now.monotonic)
+    queues[pool].inFlight(jobClass, 1)
     jobs[job].onWire += 1
     guard jobs[job].onWire == 1 else { return }
     jobsOnWire[Int(jobClass.rawValue)] += 1
@@ -52,10 +72,11 @@ extension Lane {
     let looks = shareLook &- sends[send].sentLook
     queues[pool].share.answered(isGood ? .good : .bad, after: looks)
     queues[pool].isSlow = isGood && looks > settings.share.stuckLooks
+    let jobClass = sends[send].jobClass
+    queues[pool].inFlight(jobClass, -1)
     guard let job = sends[send].job else { return }
     jobs[job].onWire -= 1
     guard jobs[job].onWire == 0 else { return }
-    let jobClass = sends[send].jobClass
     jobsOnWire[Int(jobClass.rawValue)] -= 1
     queues[pool].jobsOnWire(jobClass, -1)
   }

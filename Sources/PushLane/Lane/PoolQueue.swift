@@ -2,8 +2,9 @@ import PushCore
 
 /// The sends that wait for room in one pool, and the pool's share of the lane. An empty queue costs nothing.
 ///
-/// Each class has a part. A transactional send takes the next free stream; while both wait, every tenth stream is bulk's, so that bulk
-/// never stops.
+/// Each class has a part. A transactional send takes the next free stream, and beside it bulk leaves some free: streams that were taken
+/// together become free together, so the next one may be as far away as an answer. While both wait, every tenth stream is bulk's, so that
+/// bulk never stops.
 struct PoolQueue {
   /// The sends of one class, first come, first served.
   private struct Part {
@@ -14,6 +15,8 @@ struct PoolQueue {
     var asking = 0
     /// Jobs with a request on the wire.
     var jobsOnWire = 0
+    /// Their requests.
+    var inFlight = 0
 
     var first: Ticket? { admittedAgain.first ?? waiting.first }
     var count: Int { admittedAgain.count + waiting.count }
@@ -23,6 +26,9 @@ struct PoolQueue {
 
   /// Transactional sends for each bulk one, while both wait.
   private static let transactionalInARow: UInt8 = 9
+
+  /// For how long after a transactional send bulk leaves streams to the next.
+  private static let spareMilliseconds: Int64 = 60_000
 
   /// By class.
   private var parts: InlineArray<2, Part> = InlineArray(repeating: Part())
@@ -35,6 +41,8 @@ struct PoolQueue {
   var held = 0
   /// When the pool last took a request.
   var lastSent: Instant?
+  /// And the last transactional one.
+  private var lastTransactional: Instant?
 
   init(limits: ShareState.Limits) { share = ShareState(limits: limits) }
 
@@ -56,9 +64,21 @@ struct PoolQueue {
     lastSent = now
     switch jobClass {
     case .bulk: row = 0
-    case .transactional: row = parts[1].count > 0 ? min(row + 1, PoolQueue.transactionalInARow) : 0
+    case .transactional:
+      lastTransactional = now
+      row = parts[1].count > 0 ? min(row + 1, PoolQueue.transactionalInARow) : 0
     }
   }
+
+  /// Of a bulk request beside transactional ones, how many of those are in flight; nil: it may take the last room.
+  func transactionalInFlight(beside jobClass: JobClass, now: Instant) -> Int? {
+    guard jobClass == .bulk, let lastTransactional,
+      now.milliseconds(since: lastTransactional) < PoolQueue.spareMilliseconds
+    else { return nil }
+    return parts[0].inFlight
+  }
+
+  mutating func inFlight(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].inFlight += change }
 
   mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
     let part = Int(sends[ticket].jobClass.rawValue)

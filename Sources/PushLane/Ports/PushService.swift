@@ -13,10 +13,13 @@ package protocol PushService {
   func room(for pool: PoolIndex) -> Int
 
   /// Passes one request to a pool, or says why not.
-  /// - Parameter jobClass: the queue that it came from; bad device tokens in one class do not delay the other.
+  /// - Parameters:
+  ///   - jobClass: the queue that it came from; bad device tokens in one class do not delay the other.
+  ///   - transactionalInFlight: of a bulk request beside transactional ones, how many of those are in flight: it leaves room for others. nil:
+  ///     it may take the last room.
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision
 
   /// A held send that can be tried again; nil: none.

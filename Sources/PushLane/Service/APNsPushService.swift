@@ -139,7 +139,7 @@ package final class APNsPushService: PushService {
 
   package func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     let place = Credentials.place(of: pool)
     if isClosing { return .noRoom }
@@ -186,8 +186,8 @@ package final class APNsPushService: PushService {
     let chosen = self.pool(index)
     if job.targetKind == .channel { chosen.broadcastExpiration = expiration }
     let isSent = chosen.send(
-      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], pauseKey: key,
-      targetHash: targetHash, now: now, context: &context)
+      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place],
+      transactionalInFlight: transactionalInFlight, pauseKey: key, targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
     guard isProbe else { return pools[index]?.isStalled == true ? .stalled : .noRoom }
     pauses.probeNotSent(key, scope: scope, now: now.monotonic)

@@ -63,10 +63,11 @@ final class APNsPool {
   /// Sends a request; false: no connection has room now.
   func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, token: ProviderTokens.Current?,
-    pauseKey: PauseKey, targetHash: UInt64, now: Now, context: inout APNsContext
+    transactionalInFlight: Int?, pauseKey: PauseKey, targetHash: UInt64, now: Now, context: inout APNsContext
   ) -> Bool {
     let byteCount = Int(job.payload.count)
-    guard let place = state.take(byteCount: byteCount, now: now.monotonic) else { return false }
+    guard let place = state.take(byteCount: byteCount, transactionalInFlight: transactionalInFlight, now: now.monotonic)
+    else { return false }
     let request = context.requests.insert(
       RequestTable.Request(
         send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
