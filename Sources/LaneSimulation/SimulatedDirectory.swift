@@ -57,7 +57,8 @@ package final class SimulatedDirectory: AudienceDirectory {
   package func maintain(now: Now) {}
 
   package func find(
-    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
+    now: Now
   ) {
     let bytes = job.bytes
     var ordinals: [UInt32] = []

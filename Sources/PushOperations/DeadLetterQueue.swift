@@ -184,6 +184,8 @@ package struct DeadLetterQueue {
     // One target of a batch: its id cannot be derived from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
+    // A replayed job is no newer than before.
+    if let order = metadata.orderedAt { properties.addHeader(RabbitMQPublishProperties.orderHeader, order) }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
     if letter.queue == nil { properties.addHeader("x-herald-replay", true) }
     guard letter.isPart else { return }

@@ -61,17 +61,19 @@ final class AdmissionDriver<State: AdmissionStore> {
   ///   - firstSeen: when the job was first received, if it comes back from a retry queue.
   ///   - earlier: the claim that this copy carries.
   ///   - timestamp: of its message, Unix seconds.
+  ///   - isDropped: if it is over its rate.
   ///   - own: its claim, if it was admitted, waited, and asks again.
   func ask(
     _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
-    takeover: Takeover = .none, isOver: Bool = false, timestamp: Int64? = nil, own: UInt32? = nil
+    takeover: Takeover = .none, isOver: Bool = false, timestamp: Int64? = nil, isDropped: Bool = false,
+    own: UInt32? = nil
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(
-      enqueuedAt: firstSeen ?? now.unixMilliseconds, timestamp: timestamp,
+      enqueuedAt: firstSeen ?? now.unixMilliseconds, orderedAt: timestamp,
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
-      takeover: takeover, isOver: isOver)
+      takeover: takeover, isDropped: isDropped, isOver: isOver)
     state.admit(
       job, device: TargetKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket

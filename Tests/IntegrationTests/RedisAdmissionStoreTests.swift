@@ -380,6 +380,10 @@ struct RedisAdmissionStoreTests {
         #expect(try admit((second + 60) * 1_000_000, at: second - 60, 17) == next)
         #expect(try admit(nil, at: second, 18) == .superseded)
         #expect(try admit(nil, at: nil, 19) == next, "as new as its arrival")
+        #expect(try admit(nil, at: second + 120, 22) == .superseded, "older than that")
+        // It came before that one, and waited since.
+        let before = driver.ask(job(nil, "match-9"), id: 23, firstSeen: (second + 500) * 1_000)
+        #expect(try Answered(driver.answer(before)) == .superseded)
         // It was admitted and waits for room while a newer one comes.
         let waiting = driver.ask(job(20, "match-10", token: "own"), id: 20)
         #expect(try Answered(driver.answer(waiting)) == .proceed)
@@ -392,6 +396,29 @@ struct RedisAdmissionStoreTests {
       }
     }
     try run(kind, limits: RateLimits(limit), Scenario(isSlow: limit?.burst == 1))
+  }
+
+  /// A newer job over the device's rate supersedes one that waits, unless it is dropped: then the device would get neither.
+  @Test(arguments: Kind.allCases, [false, true]) func aDroppedJobSupersedesNothing(kind: Kind, isOrdered: Bool) throws {
+    struct Scenario: AdmissionScenario {
+      let isOrdered: Bool
+
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        for drops in [false, true] {
+          func job(_ number: Int64) -> PushJob {
+            makeJob(token: "dropped-\(drops)", collapseID: "match-7", sequence: isOrdered ? number : nil)
+          }
+          let first = driver.ask(job(1), id: 1)
+          #expect(try Answered(driver.answer(first)) == .proceed)
+          let start = driver.now.unixMilliseconds
+          try driver.turn(forMilliseconds: 5)
+          #expect(try Answered(driver.answer(driver.ask(job(2), id: 2, isDropped: drops))) == .limited)
+          let again = driver.ask(job(1), id: 1, firstSeen: start, earlier: driver.claim(of: first))
+          #expect(try Answered(driver.answer(again)) == (drops ? .proceed : .superseded))
+        }
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario(isOrdered: isOrdered))
   }
 
   /// A producer that got no confirm publishes a job again: the copies count as one job, also while both wait for the device's rate.

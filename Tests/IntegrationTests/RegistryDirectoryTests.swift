@@ -57,7 +57,8 @@ struct RegistryDirectoryTests {
     try parser.parse(into: &job, fallbackID: none.span)
     let loop = registry.loop
     directory.find(
-      job, isOver: false, settled: settled, apnsID: nil, ticket: Ticket(index: 0, generation: 0), now: loop.now)
+      job, isOver: false, mayPause: true, settled: settled, apnsID: nil, ticket: Ticket(index: 0, generation: 0),
+      now: loop.now)
     for _ in 0..<2_000 {
       loop.poll(maximumWaitMilliseconds: 5)
       directory.maintain(now: loop.now)

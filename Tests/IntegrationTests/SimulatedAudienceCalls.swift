@@ -250,8 +250,8 @@ struct SimulatedAudienceCalls {
       add("superseded \(below(3))", milliseconds, life, "com.example.app", "production")
       return call("expansion withdraw", [state])
     case 13 where below(2) == 0:
-      add(below(6))
-      return call("expansion page", [state, pages, ordinals])
+      add(below(6), life)
+      return call("expansion page", [state, pages, ordinals, body])
     case 13: return call("expansion broadcast", [state])
     case 14:
       add("the filter \(below(3))")

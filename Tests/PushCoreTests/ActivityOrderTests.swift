@@ -254,7 +254,8 @@ import Testing
 
   /// One scale: a timestamp is its whole second, a job with neither is as new as its arrival.
   @Test func mixedOrders() throws {
-    let second: Int64 = 1_796_000_000
+    // Later than the arrivals of the trace.
+    let second: Int64 = 1_796_001_000
     var trace = try Trace()
     #expect(try trace.isTaken(1, sequence: second * 1_000_000 + 500_000))
     #expect(try !trace.isTaken(2, timestamp: second - 1), "the second before")
@@ -271,9 +272,36 @@ import Testing
     #expect(!JobOrder(sequence: nil, timestamp: nil, waitedSince: waited).isOlder(than: place), "it came then")
     #expect(JobOrder(sequence: nil, timestamp: nil, waitedSince: waited - 1).isOlder(than: place), "and waited since")
     for time in [Int64.min, .max] { _ = JobOrder(sequence: nil, timestamp: nil, waitedSince: time) }
-    #expect(try trace.isTaken(12, timestamp: .max), "no time overflows")
-    #expect(try !trace.isTaken(13, sequence: 1 << 53))
-    #expect(try trace.isTaken(14, timestamp: -1), "no time at all: its arrival")
+    for (job, time) in [(12, -1), (13, second * 1_000), (14, .max)] as [(UInt64, Int64)] {
+      #expect(try trace.isTaken(job, timestamp: time), "no time at all: its arrival")
+    }
+    #expect(try trace.isTaken(15, sequence: (second + 2) * 1_000_000), "milliseconds are not taken for seconds")
+  }
+
+  /// What was published before its arrival is older, however late it comes.
+  @Test func anUnnumberedUpdate_isAsNewAsItsArrival() throws {
+    var trace = try Trace()
+    #expect(try trace.isTaken(1, sequence: trace.now * 1_000 - 10_000_000))
+    #expect(try trace.isTaken(2))
+    let arrival = trace.now
+    #expect(try !trace.isTaken(3, sequence: arrival * 1_000 - 1))
+    #expect(try !trace.isTaken(4, timestamp: arrival / 1_000 - 1))
+    #expect(try trace.isTaken(5, sequence: arrival * 1_000 + 1))
+    #expect(try trace.isTaken(6), "it comes last")
+  }
+
+  /// A token that comes while an end waits for the updates before it is one of the end's devices, and does not begin it.
+  @Test func aTokenDoesNotBeginAnEndThatWaits() throws {
+    var trace = try Trace()
+    guard case .waits(let end, _) = try trace.revise(1, 4, showsLast: true, at: 9_000) else {
+      return #expect(Bool(false))
+    }
+    var member: ActivityMember?
+    #expect(
+      ActivityState.register(&trace.activity, &member, token: [7], at: Self.now + 9_100, now: Self.now + 9_100)
+        == .stored)
+    #expect(try trace.revise(2, 3, at: 9_500) == .superseded(number: 0, by: end.number))
+    #expect(trace.activity?.content?.shownPlace == 3, "the update is what the end shows")
   }
 
   @Test func unknown_waitsForItsStart_orIsRefusedForGood() throws {

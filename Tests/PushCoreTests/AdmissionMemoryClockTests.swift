@@ -34,6 +34,24 @@ struct AdmissionMemoryClockTests {
     #expect(mightRecall && !mayRecall)
   }
 
+  /// Redis was away while the newer job was sent, and does not know it.
+  @Test func aPlaceIsRecalled() {
+    var memory = AdmissionMemory(settings: AdmissionMemory.Settings())
+    func job(_ sequence: Int64) -> AdmissionRequest {
+      var request = request(UInt64(sequence), claim: UInt32(sequence), perSecond: 1)
+      request.collapse = 7
+      request.order = JobOrder(sequence: sequence, timestamp: nil)
+      return request
+    }
+    let isQuiet = !memory.mayRecall(now: now(0))
+    let newer = memory.admit(job(2), now: now(0))
+    #expect(isQuiet && "\(newer)" == "proceed")
+    let (older, newest) = (memory.recall(job(1), now: now(1)), memory.recall(job(3), now: now(1)))
+    #expect(older.map { "\($0)" } == "superseded" && newest.map { "\($0)" } == nil)
+    let (mightRecall, mayRecall) = (memory.mayRecall(now: now(3_500)), memory.mayRecall(now: now(3_700)))
+    #expect(mightRecall && !mayRecall)
+  }
+
   @Test(arguments: [7200, -7200] as [Int64]) func aRateGoesOn(ahead: Int64) {
     var memory = AdmissionMemory(settings: AdmissionMemory.Settings())
     let first = memory.admit(request(1, claim: 1, perSecond: 0.1), now: now(100, ahead: ahead))

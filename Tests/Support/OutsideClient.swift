@@ -41,8 +41,12 @@ package struct OutsideClient: Sendable {
   }
 
   /// Publishes many transient messages on one connection. No body has a line break.
-  package func publish(_ bodies: [String], exchange: String, routingKey: String) throws(TestFailure) {
-    _ = try run(python("publish", exchange, routingKey), input: bodies.joined(separator: "\n"))
+  /// - Parameter timestamp: Unix seconds; nil: none.
+  package func publish(
+    _ bodies: [String], exchange: String, routingKey: String, timestamp: Int64? = nil
+  ) throws(TestFailure) {
+    let time = timestamp.map { "\($0)" } ?? ""
+    _ = try run(python("publish", exchange, routingKey, time), input: bodies.joined(separator: "\n"))
   }
 
   /// The bodies of the queue's first messages, with amqp-consume, each followed by a newline.
@@ -88,8 +92,9 @@ package struct OutsideClient: Sendable {
         channel.queue_declare(queue, durable=True)
         channel.queue_bind(queue, sys.argv[4], "#")
     elif verb == "publish":
+        properties = pika.BasicProperties(timestamp=int(sys.argv[5]) if sys.argv[5] else None)
         for line in sys.stdin.read().split("\\n"):
-            channel.basic_publish(queue, sys.argv[4], line.encode())
+            channel.basic_publish(queue, sys.argv[4], line.encode(), properties)
     else:
         # Acknowledged one by one: what comes while the connection closes goes back to the queue.
         for method, properties, body in channel.consume(queue, inactivity_timeout=0.5):

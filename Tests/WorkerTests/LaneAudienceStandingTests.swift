@@ -42,6 +42,35 @@ extension LaneAudienceTests {
     #expect(bench.world.sentTokens == ["aa00000007", "aa00000008"])
   }
 
+  /// It grows no older meanwhile: the job is resumed after hours, and its devices are reached. Its `expiration` holds.
+  @Test func pausedPage_doesNotAge() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.world.standing = .paused
+    let start = bench.world.milliseconds
+    bench.consume(0..<1) { $0.enqueuedAt = start }
+    bench.turn()
+    #expect(bench.world.retriesPausedAt.count == 1 && bench.world.pagesThatMayPause == [true])
+    for hour in 1...3 as ClosedRange<Int64> {
+      bench.world.milliseconds = start + hour * 3_600_000
+      if hour == 3 { bench.world.standing = .running }
+      let pausedAt = bench.world.retriesPausedAt.last ?? nil
+      bench.world.deliver(0) {
+        $0.enqueuedAt = start
+        $0.firstSeen = start
+        $0.pausedAt = hour == 3 ? bench.world.milliseconds - 30_000 : pausedAt
+      }
+      bench.turn()
+    }
+    #expect(bench.world.retriesPausedAt.count == 3 && bench.world.pagesThatMayPause == [true, true, true, true])
+    #expect(bench.world.sentTokens == ["aa00000007"] && bench.world.outcomes.isEmpty)
+    let expired = self.bench(
+      page("7").replacing(#""payload":"#, with: #""expiration":\#(start / 1000 - 1),"payload":"#))
+    expired.consume(0..<1)
+    expired.turn()
+    #expect(expired.world.pagesThatMayPause == [false] && expired.world.pagesOver == [true])
+  }
+
   @Test func cancellation_holdsForDevicesThatWaitInThePool() {
     let bench = waiting("7,8,9", 3)
     bench.world.standing = .cancelled

@@ -144,20 +144,34 @@ import Testing
     #expect(bench.world.outcomes.isEmpty && bench.world.arrivals.isEmpty && bench.world.acknowledged == [1])
   }
 
+  private var startPage: String {
+    """
+    {"version":1,"parent_id":"p","id":"p/3","app":"com.example.app","push_type":"liveactivity","activity":"ride",\
+    "to":{"page":3,"ordinals":[7]},"revision":1,"payload":{"aps":{"event":"start","attributes-type":"R","attributes":{},\
+    "content-state":{},"alert":{"title":"t","body":"b"},"timestamp":1}}}
+    """
+  }
+
   /// An earlier copy of the page may have been sent, and APNs may have accepted it, whatever it answers now.
   @Test(arguments: [true, false]) func startThatMayHaveBeenAccepted_keepsItsDevice(mayBeRepeated: Bool) {
-    let bench = bench(
-      """
-      {"version":1,"parent_id":"p","id":"p/3","app":"com.example.app","push_type":"liveactivity","activity":"ride",\
-      "to":{"page":3,"ordinals":[7]},"revision":1,"payload":{"aps":{"event":"start","attributes-type":"R","attributes":{},\
-      "content-state":{},"alert":{"title":"t","body":"b"},"timestamp":1}}}
-      """)
+    let bench = bench(startPage)
     bench.world.tokens = [7: token(7)]
     bench.consume(0..<1) { $0.isAmbiguous = mayBeRepeated }
     bench.turn()
     bench.world.answer(bench.world.requests[0], status: 400, reason: .badDeviceToken)
     bench.turn()
     #expect(part(#""outcome":"rejected""#, bench) && part(#""ambiguous":true"#, bench) == mayBeRepeated)
+    #expect(bench.world.settlements.last?.contains(mayBeRepeated ? #""starts":"y""# : #""starts":"n""#) == true)
+  }
+
+  /// Its job is cancelled, or its token is gone, before anything was sent: another start may have the device.
+  @Test(arguments: [AudienceStanding.cancelled, .running], [true, false])
+  func startThatWasNotSent_freesItsDevice(standing: AudienceStanding, mayBeRepeated: Bool) {
+    let bench = bench(startPage)
+    bench.world.standing = standing
+    bench.consume(0..<1) { $0.isAmbiguous = mayBeRepeated }
+    bench.turn()
+    #expect(bench.world.requests.isEmpty)
     #expect(bench.world.settlements.last?.contains(mayBeRepeated ? #""starts":"y""# : #""starts":"n""#) == true)
   }
 

@@ -78,6 +78,7 @@ final class LaneBenchWorld {
   var pagesAsked: [(ticket: Ticket, ordinals: [UInt32])] = []
   /// For each page that was looked up.
   var pagesOver: [Bool] = []
+  var pagesThatMayPause: [Bool] = []
   /// Whether it has a registry.
   var knowsDevices = true
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
@@ -101,6 +102,8 @@ final class LaneBenchWorld {
   var admittedRegistrations: [Int64?] = []
   var outcomes: [String] = []
   var retries: [RetryState] = []
+  /// When they were last put off because their job is paused.
+  var retriesPausedAt: [Int64?] = []
   var retryDelays: [Int] = []
   var retryBodies: [String] = []
   /// Isolated jobs.
@@ -218,6 +221,7 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.retries.append(state)
+    world.retriesPausedAt.append(metadata.pausedAt)
     world.retryDelays.append(delaySeconds)
     world.retryBodies.append(String(decoding: body, as: UTF8.self))
     return published()
@@ -292,7 +296,7 @@ struct LaneBenchPush: PushService {
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
-    now: Now
+    transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     if world.decision == .sent || world.decision == .held {
       world.requests.append(ticket)
@@ -321,13 +325,15 @@ final class LaneBenchDirectory: AudienceDirectory {
   func maintain(now: Now) {}
 
   func find(
-    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
+    now: Now
   ) {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
     world.pagesAsked.append((ticket, ordinals))
     world.pagesOver.append(isOver)
+    world.pagesThatMayPause.append(mayPause)
   }
 
   func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {

@@ -57,6 +57,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private var claims: AdmissionTable<JobKey, Claim>
   /// When the last claim expires, monotonic milliseconds.
   private var claimedUntil: Int64 = .min
+  /// When the last of `places` ends, monotonic.
+  private var orderedUntil: Int64 = .min
   /// When each token was unregistered, Unix milliseconds.
   private var dead: AdmissionTable<TargetKey, Int64>
   private var rates: AdmissionTable<RateKey, RateState>
@@ -87,7 +89,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   package var forgottenCount: UInt64 { answered.evictedCount }
 
   /// Whether an entry here may hold a job back.
-  package func mayRecall(now: Now) -> Bool { !isEmpty || claimedUntil > now.monotonicMilliseconds }
+  package func mayRecall(now: Now) -> Bool { !isEmpty || max(claimedUntil, orderedUntil) > now.monotonicMilliseconds }
 
   package mutating func admit(_ request: AdmissionRequest, now: Now) -> Admission {
     let milliseconds = now.monotonicMilliseconds
@@ -119,6 +121,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
+    if request.isOrdered, let place = place(of: request, now), request.order.isOlder(than: place) { return .superseded }
     return recallDead(request, now: now)?.asRepeated
   }
 
@@ -145,7 +148,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
     if request.claim == 0 { return .proceed }
     // Also of its own claim: it waited, and a newer one came meanwhile.
-    if request.isOrdered, isOutOfOrder(request, now) { return .superseded }
+    let place = place(of: request, now)
+    if let place, request.order.isOlder(than: place) { return .superseded }
     var run: UInt32 = 0
     if let claim, claim.number == request.claim {
       run = claim.run
@@ -160,18 +164,17 @@ package struct AdmissionMemory: ~Copyable, Sendable {
         if case .limited(let milliseconds) = state.charge(
           inRun: claim?.run, limit: limit, nowMicroseconds: nowMicroseconds)
         {
-          noteDelayed(request, now)
-          return .limited(retryAfterMilliseconds: milliseconds)
+          return limited(request, place, milliseconds, now)
         }
         run = state.run
         keep(state, for: rateKey, now: now)
       } else if let milliseconds = known?.tightMilliseconds(nowMicroseconds: nowMicroseconds), milliseconds > 0,
         claim?.run != known?.run
       {
-        noteDelayed(request, now)
-        return .limited(retryAfterMilliseconds: milliseconds)
+        return limited(request, place, milliseconds, now)
       }
     }
+    notePlace(request, place, now)
     let deadline = now.monotonicMilliseconds + settings.claimSeconds * 1000
     claimedUntil = max(claimedUntil, deadline)
     claims.set(
@@ -196,15 +199,33 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return false
   }
 
-  /// Whether a newer job was admitted, or waits. If this one is the newest, it is recorded.
-  private mutating func isOutOfOrder(_ request: AdmissionRequest, _ now: Now) -> Bool {
+  /// The place of the newest job with its collapse id that was admitted, or waits; nil: its order is not kept.
+  private mutating func place(of request: AdmissionRequest, _ now: Now) -> Int64? {
+    guard request.collapse != 0, request.isRated else { return nil }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
-    let now = now.monotonicMilliseconds
-    let newest = places.value(for: key, nowMilliseconds: now) ?? 0
-    if request.order.isOlder(than: newest) { return true }
+    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds) ?? (request.isOrdered ? 0 : nil)
+  }
+
+  /// The newest job was admitted, or waits.
+  private mutating func notePlace(_ request: AdmissionRequest, _ newest: Int64?, _ now: Now) {
+    guard let newest else { return }
+    let end = now.monotonicMilliseconds + settings.collapseMilliseconds
+    orderedUntil = max(orderedUntil, end)
     places.set(
-      request.order.place(after: newest), for: key, endsAt: now + settings.collapseMilliseconds, nowMilliseconds: now)
-    return false
+      request.order.place(after: newest, now: now.unixMilliseconds),
+      for: CollapseKey(device: request.device, collapse: request.collapse), endsAt: end,
+      nowMilliseconds: now.monotonicMilliseconds)
+  }
+
+  /// It waits, or is dropped: then it supersedes nothing.
+  private mutating func limited(
+    _ request: AdmissionRequest, _ newest: Int64?, _ milliseconds: Int64, _ now: Now
+  ) -> Admission {
+    if !request.isDropped {
+      notePlace(request, newest, now)
+      noteDelayed(request, now)
+    }
+    return .limited(retryAfterMilliseconds: milliseconds)
   }
 
   private mutating func noteDelayed(_ request: AdmissionRequest, _ now: Now) {

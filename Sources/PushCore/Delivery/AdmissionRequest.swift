@@ -18,6 +18,7 @@ package struct AdmissionRequest: Sendable {
   package var earlierClaim: UInt32 = 0
   package var isReturning = false
   package var takeover = Takeover.none
+  package var isDropped = false
 
   /// Identifies the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target). Never
   /// 0.
@@ -48,11 +49,14 @@ package struct AdmissionRequest: Sendable {
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
     takeover = arrival.takeover
+    isDropped = arrival.isDropped
     if !job.collapseID.isEmpty {
       collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
       // Revisions order an activity's.
       if job.activity.isEmpty {
-        order = JobOrder(sequence: job.sequence, timestamp: arrival.timestamp)
+        order = JobOrder(
+          sequence: job.sequence, timestamp: arrival.orderedAt,
+          waitedSince: arrival.isReturning ? arrival.enqueuedAt : nil)
       }
     }
   }
@@ -83,8 +87,8 @@ package struct AdmissionRequest: Sendable {
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var enqueuedAt: Int64
-  /// Of its message, Unix seconds.
-  package var timestamp: Int64?
+  /// As `MessageMetadata.orderedAt`.
+  package var orderedAt: Int64?
   /// The number of the claim that it makes if it is admitted; unique. The number of a claim that it already has renews that claim, without
   /// a charge to the device. 0: it makes no claim, because its time is over and it is only looked up.
   package var claim: UInt32
@@ -94,19 +98,22 @@ package struct JobArrival: Sendable {
   package var isReturning: Bool
   /// Which claims of others it ignores. It is marked ambiguous already, because it may have been sent.
   package var takeover: Takeover
+  /// Over its device's rate it is dropped, and does not wait: then it supersedes no other job.
+  package var isDropped: Bool
   /// Its time is over: the request only looks up whether it was answered, without a charge to the device.
   package var isOver: Bool
 
   package init(
-    enqueuedAt: Int64, timestamp: Int64? = nil, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
-    takeover: Takeover = .none, isOver: Bool = false
+    enqueuedAt: Int64, orderedAt: Int64? = nil, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
+    takeover: Takeover = .none, isDropped: Bool = false, isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
-    self.timestamp = timestamp
+    self.orderedAt = orderedAt
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning
     self.takeover = takeover
+    self.isDropped = isDropped
     self.isOver = isOver
   }
 }

@@ -10,8 +10,9 @@ package struct JobOrder: Hashable, Sendable {
   package let earliest: Int64
   package let latest: Int64
 
-  /// Far beyond any calendar.
-  private static let timestampMaximum: Int64 = 1 << 40
+  /// Unix seconds, in the year 2242. A producer that writes milliseconds says nothing about the second; taken as one, it would be newer than
+  /// all others for good.
+  private static let timestampMaximum: Int64 = 1 << 33
 
   /// As new as its arrival.
   package static let arrival = JobOrder(earliest: 0, latest: .max)
@@ -23,19 +24,25 @@ package struct JobOrder: Hashable, Sendable {
 
   /// - Parameters:
   ///   - sequence: of the job.
-  ///   - timestamp: of its message, Unix seconds.
+  ///   - timestamp: of its message, Unix seconds; an impossible one counts as none.
   ///   - waitedSince: when it arrived, Unix milliseconds; nil: just now.
   package init(sequence: Int64?, timestamp: Int64?, waitedSince: Int64? = nil) {
     if let sequence {
       self.init(earliest: sequence, latest: sequence)
-    } else if let timestamp, timestamp > 0 {
-      let start = min(timestamp, JobOrder.timestampMaximum) * 1_000_000
+    } else if let timestamp, 1...JobOrder.timestampMaximum ~= timestamp {
+      let start = timestamp * 1_000_000
       self.init(earliest: start, latest: start + 999_999)
     } else if let waitedSince {
-      self.init(earliest: 0, latest: min(max(0, waitedSince), JobOrder.timestampMaximum * 1_000) * 1_000 + 999)
+      let start = JobOrder.microseconds(waitedSince)
+      self.init(earliest: start, latest: start + 999)
     } else {
       self = .arrival
     }
+  }
+
+  /// - Parameter milliseconds: Unix.
+  private static func microseconds(_ milliseconds: Int64) -> Int64 {
+    min(max(0, milliseconds), JobOrder.timestampMaximum * 1_000) * 1_000
   }
 
   /// It has a number of its own: others have come too late only if theirs is smaller.
@@ -45,5 +52,8 @@ package struct JobOrder: Hashable, Sendable {
   package func isOlder(than place: Int64) -> Bool { latest < place }
 
   /// Its place once it is the newest job, after the one that was.
-  package func place(after newest: Int64) -> Int64 { max(earliest, newest) }
+  /// - Parameter now: when it arrived, Unix milliseconds; counts only if nothing else says how new it is.
+  package func place(after newest: Int64, now: Int64) -> Int64 {
+    max(self == .arrival ? JobOrder.microseconds(now) : earliest, newest)
+  }
 }

@@ -130,6 +130,10 @@ enum AMQPPropertiesReader {
         metadata.attempts = count(number)
       } else if name.equals("x-herald-first-seen") {
         metadata.firstSeen = number
+      } else if name.equals("x-herald-paused-at") {
+        metadata.pausedAt = number
+      } else if name.equals("x-herald-ordered-at") {
+        metadata.writtenOrder = number
       } else if name.equals("x-herald-claim") {
         metadata.claim = UInt32(exactly: number) ?? 0
       } else if name.equals("x-herald-ambiguous") {

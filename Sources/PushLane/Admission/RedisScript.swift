@@ -41,9 +41,9 @@ package enum RedisScript {
   /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
-  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). For one with a collapse id whose order is
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate). For one with a collapse id whose order is
   /// known, all of these, and its `JobOrder` (earliest, latest): the newest place is in a separate key, `<prefix>{<device>}:s<hash of the
-  /// collapse id>`, in decimal.
+  /// collapse id>`, in decimal. One whose order is not known is as new as now, where there is such a key.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
@@ -209,15 +209,21 @@ package enum RedisScript {
     -- Charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
     -- (`is_shared`). Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, is_own, is_shared)
-      local collapsed, received, newest, whose
+      local collapsed, received, newest, whose, ordered, place
+      local has_collapse = #ask > 21 and byte(ask, 22) ~= 0
       -- Also of its own claim: it waited, and a newer one came meanwhile.
-      if #ask > 42 then
-        local key, earliest, latest = device .. ':s' .. sub(ask, 22, 29), number_of('<dd', ask, 43)
-        local known = tonumber(get(key)) or 0
-        if known > latest then return redis.status_reply('superseded') end
-        pcall('SET', key, format('%.0f', max(known, earliest)), 'EX', format('%.0f', delayed))
+      if has_collapse then
+        ordered = device .. ':s' .. sub(ask, 22, 29)
+        local known = tonumber(get(ordered))
+        if #ask > 42 then
+          local earliest, latest = number_of('<dd', ask, 43)
+          if known and known > latest then return redis.status_reply('superseded') end
+          place = max(known or 0, earliest)
+        elseif known then
+          place = max(known, now)
+        end
       end
-      if not is_own and #ask > 21 and byte(ask, 22) ~= 0 then
+      if not is_own and has_collapse then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
         whose = ' ' .. hex(sub(ask, 2, 9))
         local known = waiting > seconds and get(collapsed)
@@ -230,6 +236,8 @@ package enum RedisScript {
       local ahead = max(arrival - now, 0)
       local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
+      if wait > 0 and #ask > 37 and byte(ask, 42) > 7 then return ceil(wait / 1000) end
+      if place then pcall('SET', ordered, format('%.0f', place), 'EX', format('%.0f', delayed)) end
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
         if waiting < seconds + delayed then
@@ -272,7 +280,7 @@ package enum RedisScript {
       end
       if answer then return answer end
       local before, how = '\0\0\0\0', 0
-      if #ask > 37 then before, how = sub(ask, 38, 41), byte(ask, 42) end
+      if #ask > 37 then before, how = sub(ask, 38, 41), byte(ask, 42) % 8 end
       local is_repeated, is_own = false, false
       if claim then
         is_own = claim == sub(ask, 10, 13)

@@ -6,6 +6,8 @@ package import PushIO
 package struct RabbitMQPublishProperties {
   /// How far an audience's expansion came.
   package static let cursorHeader: StaticString = "x-herald-cursor"
+  /// `MessageMetadata.orderedAt`, where the timestamp is another one.
+  package static let orderHeader: StaticString = "x-herald-ordered-at"
 
   /// Of the publish that is being made.
   package let properties = AMQPProperties()
@@ -32,6 +34,7 @@ package struct RabbitMQPublishProperties {
     if metadata.carriedDeliveries > 0 {
       properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
     }
+    if let pausedAt = metadata.pausedAt { properties.addHeader("x-herald-paused-at", pausedAt) }
     if state.redeliveries > 0 { properties.addHeader("x-herald-redeliveries", Int64(state.redeliveries)) }
     if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
     if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
@@ -47,6 +50,7 @@ package struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
+    if let pausedAt = metadata.pausedAt { properties.addHeader("x-herald-paused-at", pausedAt) }
     if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
     addClass(jobClass)
   }
@@ -67,17 +71,19 @@ package struct RabbitMQPublishProperties {
     addClass(jobClass)
   }
 
-  /// Of one page of an audience. Its age counts from now: the audience may have been paused.
+  /// Of one page of an audience. Its age counts from now, because the audience may have been paused; its order is its job's.
   /// - Parameters:
   ///   - id: the page's.
+  ///   - orderedAt: as `MessageMetadata.orderedAt`, of the audience's job; its first receipt if it has none.
   ///   - isRepeated: the page may be in its queue already, or have been sent.
   package func describePage(
-    _ id: [UInt8], isRepeated: Bool, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata
+    _ id: [UInt8], isRepeated: Bool, orderedAt: Int64, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata
   ) {
     properties.reset()
     properties.setMessageID(id.span)
     properties.setTimestamp(unixMilliseconds: unixMilliseconds)
     passOn(metadata)
+    properties.addHeader(RabbitMQPublishProperties.orderHeader, orderedAt)
     if isRepeated { properties.addHeader("x-herald-ambiguous", true) }
   }
 
@@ -122,5 +128,6 @@ package struct RabbitMQPublishProperties {
       properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
     }
     if let timestamp = metadata.timestamp { properties.setTimestamp(unixMilliseconds: timestamp * 1000) }
+    if let order = metadata.writtenOrder { properties.addHeader(RabbitMQPublishProperties.orderHeader, order) }
   }
 }

@@ -19,6 +19,9 @@ struct AudienceTable: ~Copyable {
   private var indexes: [UInt64: Int] = [:]
   /// Until then no job is asked about again.
   private var quietUntil = Instant(nanoseconds: 0)
+  /// The next entry to look at, and when the first of those before it is due.
+  private var nextIndex = 0
+  private var nextDue: Instant?
 
   /// What is known of a job longer than this is asked again. With the answer's time well below a second.
   static let ageMilliseconds: Int64 = 400
@@ -72,16 +75,19 @@ struct AudienceTable: ~Copyable {
   /// The next job to ask about in this turn.
   mutating func nextQuestion(_ now: Now) -> (index: Int, id: [UInt8])? {
     guard now.monotonic >= quietUntil else { return nil }
-    var due: Instant?
-    for index in entries.indices where entries[index].pageCount > 0 && !entries[index].isAsked {
+    while nextIndex < entries.count {
+      let index = nextIndex
+      nextIndex += 1
+      guard entries[index].pageCount > 0, !entries[index].isAsked else { continue }
       let next = entries[index].knownAt.adding(milliseconds: AudienceTable.ageMilliseconds)
       if next <= now.monotonic {
         entries[index].isAsked = true
         return (index, entries[index].id)
       }
-      due = min(due ?? next, next)
+      nextDue = min(nextDue ?? next, next)
     }
-    quietUntil = due ?? now.monotonic.adding(milliseconds: AudienceTable.ageMilliseconds)
+    quietUntil = nextDue ?? now.monotonic.adding(milliseconds: AudienceTable.ageMilliseconds)
+    (nextIndex, nextDue) = (0, nil)
     return nil
   }
 

@@ -315,7 +315,9 @@ package struct Lane<
     jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
-      arrival: jobs[job].arrival(claim: sends[send].askedClaim, earlierClaim: sends[send].claim, isOver: isOver),
+      arrival: jobs[job].arrival(
+        claim: sends[send].askedClaim, earlierClaim: sends[send].claim, dropsOverLimit: settings.onLimit == .drop,
+        isOver: isOver),
       ticket: send, now: now)
     admittingCount += 1
   }
@@ -329,6 +331,12 @@ package struct Lane<
   mutating func isOver(_ job: Ticket, _ now: Now) -> Bool {
     let times = jobs[job].times
     return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
+  }
+
+  /// The expiration that its producer set is over. While a job is paused, its age does not count.
+  mutating func hasExpired(_ job: Ticket, _ now: Now) -> Bool {
+    guard let expiration = jobs[job].times.expiration, expiration > 0 else { return false }
+    return expiration <= now.unixSeconds
   }
 
   // MARK: admitted
@@ -386,7 +394,7 @@ package struct Lane<
     }
     guard waitingCount > 0 else { return }
     for pool in queues.indices {
-      while let jobClass = nextClass(ofPool: pool), let ticket = queues[pool].first(of: jobClass),
+      while let jobClass = nextClass(ofPool: pool, now), let ticket = queues[pool].first(of: jobClass),
         sendFirst(ticket, ofPool: pool, now)
       {}
     }

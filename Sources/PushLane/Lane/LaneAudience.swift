@@ -37,7 +37,7 @@ extension Lane {
       if resolution.standing == .paused {
         openPages[queue] -= 1
         learn(of: job, .paused, now)
-        waitForDirectory(job, now)
+        waitPaused(job, now)
         continue
       }
       counters.devicesSkipped &+= UInt64(jobs[job].resolve(resolution, now))
@@ -65,7 +65,8 @@ extension Lane {
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].isolation == .fail
         directory.find(
-          jobs[job].job, isOver: isOver, settled: jobs[job].settledDevices, apnsID: jobs[job].metadata.apnsID,
+          jobs[job].job, isOver: isOver, mayPause: jobs[job].isolation != .fail && !hasExpired(job, now),
+          settled: jobs[job].settledDevices, apnsID: jobs[job].metadata.apnsID,
           ticket: job, now: now)
       }
     }
@@ -89,9 +90,12 @@ extension Lane {
   /// A page that became old, or was paused, before any of its targets started waits as a whole: one copy, and not one for each target.
   /// false: it is neither.
   mutating func putOffIfOld(_ job: Ticket, _ now: Now) -> Bool {
-    guard jobs[job].nextTarget == 0, isResolvedLongAgo(job, now) || isPaused(job), !isOver(job, now) else {
-      return false
+    guard jobs[job].nextTarget == 0 else { return false }
+    if isPaused(job), !hasExpired(job, now) {
+      waitPaused(job, now)
+      return true
     }
+    guard isResolvedLongAgo(job, now), !isOver(job, now) else { return false }
     waitForDirectory(job, now)
     return true
   }
@@ -114,6 +118,12 @@ extension Lane {
     jobs[job].putOff()
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
     perform(sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now)), send, now)
+  }
+
+  /// The same while its job is paused, and it grows no older.
+  private mutating func waitPaused(_ job: Ticket, _ now: Now) {
+    jobs[job].metadata.pausedAt = now.unixMilliseconds
+    waitForDirectory(job, now)
   }
 
   /// How long a part of an audience waits that cannot be sent now, through no fault of its own.
@@ -150,9 +160,14 @@ extension Lane {
   /// A target of a job that was paused comes back in a copy, uncounted; one of a cancelled job ends. nil: it goes on. So does one that may
   /// have been sent, if the admission store was not asked about it, and one whose time is over: for their outcomes.
   mutating func takeBack(_ send: Ticket, of job: Ticket, _ now: Now) -> DeliveryAction? {
-    guard let audience = jobs[job].audience, audiences[audience] != .running, !isOver(job, now) else { return nil }
-    guard audiences[audience] == .cancelled else {
+    guard let audience = jobs[job].audience else { return nil }
+    switch audiences[audience] {
+    case .running: return nil
+    case .paused:
+      if hasExpired(job, now) { return nil }
+      jobs[job].metadata.pausedAt = now.unixMilliseconds
       return sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now))
+    case .cancelled: if isOver(job, now) { return nil }
     }
     if sends[send].delivery.phase == .admitting, jobs[job].metadata.isAmbiguous { return nil }
     return sends[send].delivery.cancelled(hasOutcome: jobs[job].job.page.isEmpty, now: now)

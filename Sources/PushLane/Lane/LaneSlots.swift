@@ -50,20 +50,25 @@ struct JobSlot: ~Copyable {
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
   /// When its producer published it, else when it was first received. Its age counts from here, and this decides which of
   /// two jobs is newer. The message's timestamp has whole seconds; within that second, the first receipt decides.
-  var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
+  var enqueuedAt: Int64 {
+    if isPart, let pausedAt = metadata.pausedAt { return pausedAt }
+    return min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999)
+  }
   /// It takes over claims and does not wait for them. A worker that lost a delivery usually lives and gets its answer within a second, so a
   /// redelivered job waits once. But a possible poison job should crash this worker here, where it is isolated.
   var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
   /// `claim`: drawn for this attempt. `earlierClaim`: the claim of an earlier admission, of this copy or the one before; 0: none.
-  func arrival(claim: UInt32, earlierClaim: UInt32, isOver: Bool) -> JobArrival {
+  func arrival(claim: UInt32, earlierClaim: UInt32, dropsOverLimit: Bool, isOver: Bool) -> JobArrival {
     JobArrival(
-      enqueuedAt: enqueuedAt, timestamp: metadata.timestamp, claim: claim, earlierClaim: earlierClaim,
+      enqueuedAt: enqueuedAt, orderedAt: metadata.orderedAt, claim: claim, earlierClaim: earlierClaim,
       isReturning: metadata.firstSeen != nil,
-      takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims, isOver: isOver)
+      takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
+      isDropped: dropsOverLimit && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   var isOrdered: Bool {
-    !job.collapseID.isEmpty && job.activity.isEmpty && (job.sequence != nil || metadata.timestamp != nil)
+    !job.collapseID.isEmpty && job.activity.isEmpty
+      && (job.sequence != nil || metadata.orderedAt != nil || metadata.firstSeen != nil)
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
@@ -194,7 +199,13 @@ struct JobSlot: ~Copyable {
     }
     isForeign = resolution.isForeign
     let unsent = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
-    if !isForeign { for (index, end) in unsent { ends[index] = PageEnd(end).letter } }
+    for (index, end) in unsent where !isForeign {
+      ends[index] = PageEnd(end).letter
+      // Another start may have the device, unless an earlier copy may have been sent.
+      if !starts.isEmpty {
+        starts[index] = metadata.isAmbiguous ? PageSettlement.Starts.reached : PageSettlement.Starts.unreached
+      }
+    }
     targetCount = job.targets.count
     return unsent.count
   }

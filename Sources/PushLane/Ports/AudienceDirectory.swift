@@ -22,10 +22,12 @@ package protocol AudienceDirectory: AnyObject {
   /// Asks for a page's devices; the answer comes from `nextAnswer`, at the latest after the directory's own deadline.
   /// - Parameters:
   ///   - isOver: the page is not sent any more; the devices are for its outcomes.
+  ///   - mayPause: while its job is paused, the page waits. false: its expiration is over, or it cannot be sent at all.
   ///   - settled: devices whose end another copy of the page told.
   ///   - apnsID: that the page was published with, or a copy of it; nil: none. Of a late token's page it names the token.
   func find(
-    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now)
+    _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
+    now: Now)
 
   /// The next answer of this turn; nil once everything is reported. A resolution of nil: nobody can say now who they are, and the page
   /// comes again later.
@@ -52,7 +54,8 @@ package final class NoDirectory: AudienceDirectory {
   package var knowsDevices: Bool { false }
   package func maintain(now: Now) {}
   package func find(
-    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
+    now: Now
   ) {
     preconditionFailure("pages are refused here")
   }

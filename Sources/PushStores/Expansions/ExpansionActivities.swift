@@ -90,7 +90,7 @@ extension ExpansionRunner {
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let isWaiting = delivery.metadata.startWaits < settings.startWaitsMaximum
     taker.take(
-      job, in: step.scope, timestamp: delivery.metadata.timestamp,
+      job, in: step.scope, timestamp: delivery.metadata.orderedAt,
       waitedSince: delivery.metadata.startWaits > 0 ? delivery.firstSeen : nil, leaving: leaving, way: way,
       mayWait: isWaiting
     ) { [self] result in

@@ -284,7 +284,9 @@ final class ExpansionQueue {
     switch publish.target {
     case .page(let jobClass, let id):
       properties.describePage(
-        id, isRepeated: publish.mayBeRepeated, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
+        id, isRepeated: publish.mayBeRepeated,
+        orderedAt: delivery.metadata.orderedAt ?? delivery.firstSeen / 1_000,
+        unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
       return send(publish.body, to: jobs, Array(jobClass.name.utf8), on: connection)
     case .step(let cursor):
       properties.describeExpansion(

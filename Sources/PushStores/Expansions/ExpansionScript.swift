@@ -121,7 +121,7 @@ package enum ExpansionScript {
     return 0
     """)
 
-  /// KEYS: state, pages, ordinals. ARGV: page. Replies phase, whether it is cancelled, pages, settled pages, whether a part was
+  /// KEYS: state, pages, ordinals, body. ARGV: page, TTL (s). What a paused job has lives on as long as its pages ask. Replies phase, whether it is cancelled, pages, settled pages, whether a part was
   /// forgotten; the page's letters, ordinals and fingerprints; whether any page has letters.
   package static let page = LuaScript(
     """
@@ -130,6 +130,9 @@ package enum ExpansionScript {
     local devices = redis.call('HMGET', KEYS[3], ARGV[1], 'f' .. ARGV[1])
     known[7], known[8] = devices[1], devices[2]
     known[9] = redis.call('EXISTS', KEYS[2])
+    if known[1] == 'paused' then
+      for index = 1, 4 do redis.call('EXPIRE', KEYS[index], ARGV[2]) end
+    end
     return known
     """)
 

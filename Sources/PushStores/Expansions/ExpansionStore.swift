@@ -210,7 +210,10 @@ package final class ExpansionStore {
   ///   - count: the number of the copy's devices.
   package func state(of page: PageSettlement, _ count: Int, then: @escaping Then<PageState>) {
     let keys = keys(String(decoding: page.parentID, as: UTF8.self))
-    eval(ExpansionScript.page, [keys.state, keys.pages, keys.ordinals], ["\(page.page)"]) { reply -> PageState? in
+    eval(
+      ExpansionScript.page, [keys.state, keys.pages, keys.ordinals, keys.body],
+      ["\(page.page)", "\(ExpansionStore.seconds)"]
+    ) { reply -> PageState? in
       guard case .array(let values) = reply, values.count == 9 else { return nil }
       let standing = AudienceStanding(phase: values[0], isCancelled: values[1])
       guard case .bulk(let letters) = values[5] else {

@@ -47,7 +47,8 @@ package final class RegistryDirectory: AudienceDirectory {
   }
 
   package func find(
-    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
+    now: Now
   ) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
@@ -57,8 +58,8 @@ package final class RegistryDirectory: AudienceDirectory {
     }
     let bytes = job.bytes
     let parentID = Array(bytes[job.parentID.range])
-    if job.page.isEmpty { return find(broadcast: job, of: parentID, scope, then) }
-    var page = Page(isOver: isOver, settled: settled)
+    if job.page.isEmpty { return find(broadcast: job, of: parentID, mayPause: mayPause, scope, then) }
+    var page = Page(mayPause: mayPause, settled: settled)
     for index in 0..<job.page.count {
       page.ordinals.append(job.page.ordinal(index, in: bytes.span))
       page.fingerprints.append(job.page.fingerprint(index, in: bytes.span))
@@ -78,7 +79,7 @@ package final class RegistryDirectory: AudienceDirectory {
 
   /// A page that is being looked up.
   private struct Page {
-    let isOver: Bool
+    let mayPause: Bool
     let settled: SettledDevices
     var ordinals: [UInt32] = []
     var fingerprints: [UInt32?] = []
@@ -126,27 +127,21 @@ package final class RegistryDirectory: AudienceDirectory {
     guard let settlement = page.settlement, let state else { return page.finish?(devices, then) ?? () }
     let finished: (PageResolution?) -> Void = { [weak self] found in
       guard var resolution = found else { return then(nil) }
-      resolution.standing = state.standing
+      // A paused job's page that may not wait ends.
+      resolution.standing = state.standing == .paused ? .running : state.standing
       resolution.isForeign = state.ends == nil
       if state.ends != nil { self?.settleUnsent(settlement, resolution) }
       then(resolution)
     }
     switch (state.standing, page.finishOver) {
-    case (.paused, _) where !page.isOver:
+    case (.paused, _) where page.mayPause:
       var resolution = PageResolution()
       resolution.standing = .paused
       then(resolution)
     case (.cancelled, nil): finished(RegistryDirectory.cancelled(devices))
     // It may have been sent: the outcomes say so.
     case (.cancelled, let finish?): finish(devices, finished)
-    case (.running, _): page.finish?(devices, finished)
-    case (.paused, _):
-      page.finish?(devices) { found in
-        var resolution = found
-        // Its time is over.
-        resolution?.standing = .running
-        finished(resolution)
-      }
+    case (.running, _), (.paused, _): page.finish?(devices, finished)
     }
   }
 
@@ -195,7 +190,7 @@ package final class RegistryDirectory: AudienceDirectory {
 
   /// Whether a newer broadcast of its activity overtook it, or its job was cancelled.
   private func find(
-    broadcast job: borrowing PushJob, of parentID: [UInt8], _ scope: AppScope,
+    broadcast job: borrowing PushJob, of parentID: [UInt8], mayPause: Bool, _ scope: AppScope,
     _ then: @escaping (PageResolution?) -> Void
   ) {
     var left = 2
@@ -205,7 +200,7 @@ package final class RegistryDirectory: AudienceDirectory {
       left -= 1
       guard left == 0 else { return }
       guard var found = resolution, let standing else { return then(nil) }
-      found.standing = standing
+      found.standing = standing == .paused && !mayPause ? .running : standing
       found.isOvertaken = found.isOvertaken || standing == .cancelled
       then(found)
     }
