@@ -9,6 +9,8 @@ package final class BrokerServer {
   /// Isolated jobs, of which one at a time is delivered, to one worker.
   package var isolated: [Message] = []
   package var isIsolatedGiven = false
+  /// Copies that came into that queue.
+  package internal(set) var isolatedCopies = 0
   /// The contents of the queue of dead letters.
   package var deadLetters: [Message] = []
   /// Targets of retry copies that were delivered twice.

@@ -266,6 +266,7 @@ package struct SimulatedBroker: Broker {
     return publish(targets) { world in
       for target in targets { world.auditor.brokerKeptCopy(of: target) }
       world.broker.isolated.append(message)
+      world.broker.isolatedCopies += 1
     }
   }
 

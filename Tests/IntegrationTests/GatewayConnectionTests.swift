@@ -71,12 +71,11 @@ struct GatewayConnectionTests {
       Array(
         "GET /v1/outcomes HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nAuthorization: Bearer \(world.key)\r\n\r\n".utf8))
     #expect(world.waitForMetric("herald_gateway_outcome_readers", 2))
-    let meta = "{\"a\":\"\(String(repeating: "x", count: 400_000))\"}"
-    for _ in 0..<20 {
-      try world.outside.publish(
-        "{\"job_id\":\"a\",\"app\":\"com.example.app\",\"environment\":\"production\",\"meta\":\(meta)}",
-        exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
-    }
+    let meta = "{\"a\":\"\(String(repeating: "x", count: 15_000))\"}"
+    let outcome = "{\"job_id\":\"a\",\"app\":\"com.example.app\",\"environment\":\"production\",\"meta\":\(meta)}"
+    try world.outside.publish(
+      Array(repeating: outcome, count: 600), exchange: "\(world.prefix).results",
+      routingKey: "accepted.production.com.example.app")
     late.send([UInt8(ascii: "a")])
     let began = ContinuousClock.now
     let slow = try (0..<20).map { _ in try RawSocket(port: world.port) }

@@ -70,15 +70,15 @@ struct GatewayOutcomeTests {
 
   /// Outcomes that no kernel's buffers hold for a client that does not read.
   private func publishLarge(_ world: GatewayWorld) throws {
-    for number in 0..<LargeOutcomes.count {
-      let id = "large-\(number)-" + String(repeating: "x", count: 400_000)
-      try publish(outcome(id), world)
-    }
+    let text = String(repeating: "x", count: 15_000)
+    try world.outside.publish(
+      (0..<LargeOutcomes.count).map { outcome("large-\($0)-\(text)").replacing("\n", with: " ") },
+      exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
   }
 
   private enum LargeOutcomes {
-    static let count = 15
-    static let last = "large-14-"
+    static let count = 400
+    static let last = "large-399-"
   }
 
   private func outcome(_ id: String, app: String = "com.example.app", environment: String = "production") -> String {

@@ -125,7 +125,7 @@ struct WorkerAdminTests {
     #expect(world.waitUntilReady(), "\(worker.log)")
     try world.publishJobs(0..<10)
     try world.waitForAccepted(10)
-    #expect(worker.waitForLine("this machine's clock is", "s behind APNs'", "check the clock (NTP)"), "\(worker.log)")
+    #expect(worker.waitForLine("this machine's clock is", "s behind APNs'", "check the clocks (NTP)"), "\(worker.log)")
     let skew = world.admin("/metrics")?.body.split(separator: "\n").first {
       $0.hasPrefix("herald_apns_clock_skew_seconds ")
     }

@@ -51,6 +51,8 @@ struct WorkerStandstillTests {
   @Test func aConnectionThatAnswersNothingIsGivenUp() async throws {
     var options = WorkerWorld.Options()
     options.drainTimeoutSeconds = 120
+    // A pool begins with an eighth of it on the wire: all jobs.
+    options.prefetch = 400
     let world = try WorkerWorld("standing-apns", options: options)
     let worker = try StandingWorker(world) { $0.replacing("timeout_ms: 5000", with: "timeout_ms: 120000") }
     try world.publishJobs(0..<5)

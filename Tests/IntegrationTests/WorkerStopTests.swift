@@ -105,6 +105,8 @@ struct WorkerStopTests {
   @Test func itGivesBackWhatDoesNotEndInTime() throws {
     var options = WorkerWorld.Options()
     options.drainTimeoutSeconds = 5
+    // A pool begins with an eighth of it on the wire: all jobs.
+    options.prefetch = 400
     let world = try WorkerWorld("handback", options: options)
     let jobs = 0..<50
     let first = try world.startWorker()

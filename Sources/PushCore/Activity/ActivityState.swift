@@ -328,8 +328,11 @@ package struct ActivityState: Hashable, Sendable {
     if known.hasLeft, let leave = state.leave {
       return known.claim(leave.number) ? .late(leave, isLeave: true) : .stored
     }
-    // The pages of a revision that has not begun go to this member too. To begin it now would supersede an update that it waits for.
-    guard let content = state.content, content.isBegun, known.claim(content.revision.number) else { return .stored }
+    // The pages of an end that waits for the updates before it go to this member too; to begin it now would supersede them.
+    guard let content = state.content, content.isBegun || content.shownPlace == nil,
+      known.claim(content.revision.number)
+    else { return .stored }
+    state.content?.isBegun = true
     state.sentTimestamp = max(state.sentTimestamp, content.revision.timestamp)
     return .late(content.revision, isLeave: false)
   }

@@ -106,12 +106,16 @@ package enum DeviceChange {
   package static func givenUp(
     _ named: [HeldToken] = [], from before: DeviceRecord?, to after: DeviceRecord?, others: [DeviceRecord] = []
   ) -> [HeldToken] {
-    var latest: [DeviceSet: Int64] = [:]
+    var latest: [HeldToken] = []
     for held in named + (before?.heldTokens ?? []) where after?.hasToken(of: held.set) != true {
       if others.contains(where: { $0.hasToken(of: held.set) }) { continue }
-      latest[held.set] = max(latest[held.set] ?? held.at, held.at)
+      if let place = latest.firstIndex(where: { $0.set == held.set }) {
+        if latest[place].at < held.at { latest[place] = held }
+      } else {
+        latest.append(held)
+      }
     }
-    return latest.map { HeldToken(set: $0.key, at: $0.value) }.sorted { $0.at < $1.at }
+    return latest
   }
 
   /// Other devices without the tokens that a registration of the device with this id takes from them.
