@@ -97,7 +97,7 @@ struct ScriptedPush: PushService {
     transactionalInFlight: Int?, now: Now
   ) -> SendDecision {
     let index = Int(pool.value)
-    let spare = transactionalInFlight.map { PoolState.spare(of: streams(index)) - $0 } ?? 0
+    let spare = transactionalInFlight.map { ShareState.spare(of: streams(index)) - $0 } ?? 0
     guard room(for: pool) > max(0, spare) else { return .noRoom }
     var answer = PushAnswer(ticket: ticket, kind: .response)
     var after: Int64 = 20

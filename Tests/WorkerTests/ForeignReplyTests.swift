@@ -55,7 +55,8 @@ import Testing
       }
     }
     let registry = DeviceRegistry(loop: world.loop, redis: world.redis, prefix: "t:", seed: 1)
-    let answer = world.wait({ registry.turn() }) { then in
+    let turn = { registry.turn() }
+    let answer = world.wait(turn) { then in
       registry.register(DeviceRegistration(device: "d"), at: 1_796_000_000_000, in: scope) { then($0) }
     }
     guard case .failure(.busy) = answer else {

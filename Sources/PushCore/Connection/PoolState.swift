@@ -189,14 +189,11 @@ package struct PoolState: Sendable {
   }
 
   /// The place whose connection takes a request with a body of `byteCount`, counted as sent; nil if none has room.
-  /// - Parameter transactionalInFlight: of a bulk request beside transactional ones, how many of those are in flight: an eighth of the
-  ///   room is theirs. nil: the request may take the last room.
+  /// - Parameter transactionalInFlight: for bulk beside them: an eighth of the room is theirs. nil: it may take the last room.
   package mutating func take(byteCount: Int, transactionalInFlight: Int? = nil, now: Instant) -> Int? {
     lastRequestAt = now
-    var best = -1
-    var bestRoom = -1
-    var allRoom = 0
-    var allInFlight = 0
+    var (best, bestRoom) = (-1, -1)
+    var (allRoom, allInFlight) = (0, 0)
     for index in places.indices where places[index].occupant == .ready {
       allInFlight += places[index].inFlight
       guard places[index].free > 0, places[index].inFlight == 0 || places[index].window >= byteCount else { continue }
@@ -213,7 +210,7 @@ package struct PoolState: Sendable {
         best = index
       }
     }
-    if let transactionalInFlight, allRoom <= PoolState.spare(of: allRoom + allInFlight) - transactionalInFlight {
+    if let transactionalInFlight, allRoom <= ShareState.spare(of: allRoom + allInFlight) - transactionalInFlight {
       best = -1
     }
     guard best >= 0 else {
@@ -231,9 +228,6 @@ package struct PoolState: Sendable {
     places[best].taken += 1
     return best
   }
-
-  /// What bulk leaves of this much room to transactional requests, so that they need not wait for an answer to it.
-  package static func spare(of room: Int) -> Int { (room + 4) / 8 }
 
   /// Why the requests of the last second find no room; nil if they find room, or none came.
   package func stall(now: Instant) -> Stall? {

@@ -61,6 +61,9 @@ package struct ShareState: Sendable {
     slowMaximum = limits.probes
   }
 
+  /// What bulk leaves of this much room to transactional requests, so that they need not wait for an answer to it.
+  package static func spare(of room: Int) -> Int { (room + 4) / 8 }
+
   /// How many more requests it may have on the wire.
   package var room: Int { window - onWire }
 

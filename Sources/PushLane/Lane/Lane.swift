@@ -308,17 +308,15 @@ package struct Lane<
     let isOver = isOver(send, of: job, now)
     sends[send].askedAt = now.monotonic
     if sends[send].isAskedAgain { queues[Int(sends[send].pool.value)].asks(sends[send].jobClass, 1) }
-    // An admitted send keeps its number: if it was asked about in memory and in Redis, it recognises its own claim in both.
+    // An admitted send keeps its number, by which it recognises its claim in memory and in Redis.
     sends[send].askedClaim =
       isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
-    // In a page, each device has its own.
-    jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt
+    jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt  // In a page, each device has its own.
+    let arrival = jobs[job].arrival(
+      claim: sends[send].askedClaim, earlierClaim: sends[send].claim, dropsOverLimit: settings.onLimit == .drop,
+      isOver: isOver)
     state.admit(
-      jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
-      arrival: jobs[job].arrival(
-        claim: sends[send].askedClaim, earlierClaim: sends[send].claim, dropsOverLimit: settings.onLimit == .drop,
-        isOver: isOver),
-      ticket: send, now: now)
+      jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID, arrival: arrival, ticket: send, now: now)
     admittingCount += 1
   }
 
@@ -331,12 +329,6 @@ package struct Lane<
   mutating func isOver(_ job: Ticket, _ now: Now) -> Bool {
     let times = jobs[job].times
     return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
-  }
-
-  /// The expiration that its producer set is over. While a job is paused, its age does not count.
-  mutating func hasExpired(_ job: Ticket, _ now: Now) -> Bool {
-    guard let expiration = jobs[job].times.expiration, expiration > 0 else { return false }
-    return expiration <= now.unixSeconds
   }
 
   // MARK: admitted
@@ -394,8 +386,8 @@ package struct Lane<
     }
     guard waitingCount > 0 else { return }
     for pool in queues.indices {
-      while let jobClass = nextClass(ofPool: pool, now), let ticket = queues[pool].first(of: jobClass),
-        sendFirst(ticket, ofPool: pool, now)
+      while let next = nextClass(ofPool: pool, now), let send = queues[pool].first(of: next),
+        sendFirst(send, ofPool: pool, now)
       {}
     }
   }

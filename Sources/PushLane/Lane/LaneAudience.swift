@@ -148,6 +148,12 @@ extension Lane {
     jobs[job].audience = audiences.enter(bytes.span.extracting(id.range), standing, now)
   }
 
+  /// The expiration that its producer set is over. While a job is paused, its age does not count.
+  mutating func hasExpired(_ job: Ticket, _ now: Now) -> Bool {
+    guard let expiration = jobs[job].times.expiration, expiration > 0 else { return false }
+    return expiration <= now.unixSeconds
+  }
+
   mutating func isCancelled(_ job: Ticket) -> Bool { jobs[job].audience.map { audiences[$0] == .cancelled } ?? false }
 
   private mutating func isPaused(_ job: Ticket) -> Bool { jobs[job].audience.map { audiences[$0] == .paused } ?? false }

@@ -17,7 +17,7 @@ extension Lane {
     let room = queues[pool].share.room
     guard room > 0 else { return false }
     if let transactional = queues[pool].transactionalInFlight(beside: jobClass, now: now.monotonic),
-      room <= PoolState.spare(of: room + queues[pool].share.onWire) - transactional
+      room <= ShareState.spare(of: room + queues[pool].share.onWire) - transactional
     {
       return false
     }
@@ -51,7 +51,7 @@ extension Lane {
       return false
     }
     let room = push.room(for: sends[bulk].pool)
-    return room > 0 && room <= PoolState.spare(of: room + queues[pool].share.onWire) - transactional
+    return room > 0 && room <= ShareState.spare(of: room + queues[pool].share.onWire) - transactional
   }
 
   mutating func wentOnWire(_ send: Ticket, of job: Ticket, pool: Int, _ now: Now) {
