@@ -41,7 +41,7 @@ extension DeviceRegistry {
   /// What is read from now on, for `fingerprints`.
   package var generation: UInt64 { redis.generation }
 
-  /// The fingerprints of the devices with these ordinals, in the same order; 0: no such device, or one that has none.
+  /// The fingerprints of the devices with these ordinals, in the same order; 0: it has none; `UInt32.max`: there is no such device.
   /// - Parameter generation: of before the ordinals were read: if Redis may have been rewound since, they may be other devices'. nil: it does not
   ///   matter.
   package func fingerprints(

@@ -420,7 +420,8 @@ enum DeviceScript {
     """#)
 
   /// KEYS: tag, next. ARGV: ordinals, four bytes each, little-endian. Replies the fingerprints of their devices in the same
-  /// form: 0 for a record of the first version, which has none, and where there is no device.
+  /// form: 0 for a record of the first version, which has none. Where there is no device, the largest number: 0 would be that of whoever has
+  /// the ordinal next.
   static let fingerprints = LuaScript(
     #"""
     local P = KEYS[1]
@@ -430,8 +431,12 @@ enum DeviceScript {
       local values = redis.call('HMGET', P .. 'd:' .. group, unpack(fields))
       for index = 1, #fields do
         local record = values[index]
-        local isKnown = record and string.byte(record) ~= \#(DeviceRecord.versionWithoutTimes)
-        result[#result + 1] = isKnown and string.sub(record, 2, 5) or '\0\0\0\0'
+        if not record then
+          result[#result + 1] = '\255\255\255\255'
+        else
+          local isKnown = string.byte(record) ~= \#(DeviceRecord.versionWithoutTimes)
+          result[#result + 1] = isKnown and string.sub(record, 2, 5) or '\0\0\0\0'
+        end
       end
       fields = {}
     end

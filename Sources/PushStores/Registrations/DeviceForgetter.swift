@@ -133,9 +133,9 @@ package final class DeviceForgetter {
       case .failure(let failure): then(.failure(failure))
       case .success(let fingerprints):
         let all = zip(part, fingerprints)
-        activities.forget(all.filter { $1 == 0 }.map(\.0.ordinal), in: forget.scope) { [self] result in
+        activities.forget(all.filter { $1 == .max }.map(\.0.ordinal), in: forget.scope) { [self] result in
           if case .failure(let failure) = result { return then(.failure(.redis("\(failure)"))) }
-          stay(all.filter { $1 != 0 }[...], forget) { [self] result in
+          stay(all.filter { $1 != .max }[...], forget) { [self] result in
             if case .failure = result { return then(result) }
             leaveAgain(known.dropFirst(part.count), forget, then)
           }
