@@ -232,7 +232,7 @@ package final class DeviceRegistryClient {
     guard case .device(let device) = registration.subject else {
       throw JobError(field: "kind", rule: "must be device: the others go to the queue of registrations")
     }
-    return (device, min(registration.at, now + DeviceLimits.aheadToleranceMilliseconds))
+    return (device, registration.at)
   }
 
   // MARK: - The loop

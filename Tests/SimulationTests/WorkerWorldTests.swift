@@ -123,12 +123,14 @@ struct WorkerWorldTests {
   /// - 73005075: a page skipped a device; a copy of it took the device's late push, and its worker died: copies left the device out.
   /// - 73007955: the same, where a page of the job's older revision had told that another job's was newer.
   /// - 73014879: late pages of two revisions of one job had one apns-id.
+  /// - 41000595, 41000682: Redis' clock was set back, and what was registered after that counted as older than what was known.
+  /// - 130000401: Redis lost a device between two reads, and who got its ordinal next was taken for it.
   /// - 74002060: the retry queue of channel requests was deleted while RabbitMQ blocked publishers: a worker that ends when all are empty
   ///   counted its messages, and gave its requests back each time, until RabbitMQ dropped one.
   @Test(
     arguments: [
       51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_747, 63_000_879, 63_001_728, 63_003_385,
-      65_002_326, 72_001_200, 73_005_075, 73_007_955, 73_014_879, 74_002_060,
+      65_002_326, 72_001_200, 73_005_075, 73_007_955, 73_014_879, 74_002_060, 41_000_595, 41_000_682, 130_000_401,
     ] as [UInt64])
   func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }

@@ -24,9 +24,9 @@ package enum DeviceLimits {
   package static let timeMinimum: Int64 = 1_000_000_000_000
   /// A time further ahead of the worker's clock is not in Unix milliseconds. A time less far ahead comes from a wrong clock.
   package static let aheadMilliseconds: Int64 = 366 * 86_400_000
-  /// A registration's time further ahead of Redis' clock counts as this far ahead: else a forget from a wrong clock would shut a device out
-  /// until then, and its fields would win until then. Clocks that are right differ by less.
-  package static let aheadToleranceMilliseconds: Int64 = 10_000
+  /// A mark of a forget, or of a token that was given up, that is further ahead of Redis' clock comes from a wrong clock, and gives way to what
+  /// comes now: else it would shut a device out until then. Clocks that are right differ by less.
+  package static let aheadToleranceMilliseconds: Int64 = 60_000
   /// How long a forget is remembered, seconds.
   package static let forgottenSeconds: Int64 = 86_400
   /// How long a freed ordinal is not reused, seconds: pages carry ordinals.

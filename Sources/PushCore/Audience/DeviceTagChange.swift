@@ -93,8 +93,7 @@ extension DeviceRecord {
     var tag = index.map { tags[$0] } ?? Tag(name: name, value: .number(0), at: nil)
     // A registration that was delivered before, or one that a later one replaces.
     if time.isOlder(than: tag.at) { return nil }
-    // Its time may be another one than the first time, if the registration's is ahead of Redis'.
-    if tag.increments.contains(where: { $0.fingerprint == fingerprint }) { return nil }
+    if tag.increments.contains(where: { $0.at == time.at && $0.fingerprint == fingerprint }) { return nil }
     // Of another value it is remembered only: a registration between the two, which comes later, may set a number.
     if case .number(let number) = tag.value {
       guard (number + addend).isFinite else { return tag.error("cannot be incremented any further") }

@@ -76,14 +76,9 @@ struct DeviceCommit {
   mutating func forget(_ device: String, at: Int64) { forgotten.append((device, at)) }
 
   /// Remembers tokens that no device has any more.
-  /// - Parameters:
-  ///   - device: had them last.
-  ///   - now: Unix milliseconds: a record of the build before may have a time far ahead, which would keep the token from everybody.
-  mutating func giveUp(_ tokens: [DeviceChange.HeldToken], by device: String, now: Int64) {
-    for token in tokens {
-      let at = min(token.at, now + DeviceLimits.aheadToleranceMilliseconds)
-      givenUp.append((DeviceSetName(token.set), at, device))
-    }
+  /// - Parameter device: had them last.
+  mutating func giveUp(_ tokens: [DeviceChange.HeldToken], by device: String) {
+    for token in tokens { givenUp.append((DeviceSetName(token.set), token.at, device)) }
   }
 
   // MARK: - To Redis

@@ -125,8 +125,14 @@ package final class DeviceRegistry {
   func isForgotten(_ device: String, at: Int64, in scope: AppScope, then: @escaping Then<Bool>) {
     var arguments = RedisArguments()
     arguments.append(RegistryKeys.text(of: .device(device)))
-    run(DeviceScript.marked, arguments, in: scope) { result in
-      then(result.map { reply in reply.text.flatMap { Int64($0) }.map { $0 >= at } ?? false })
+    run(DeviceScript.marked, arguments, in: scope) { [loop] result in
+      let now = loop.now.unixMilliseconds
+      then(
+        result.map { reply in
+          guard let mark = reply.text.flatMap({ Int64($0) }) else { return false }
+          // As in `DeviceScript.isLater`.
+          return mark >= at && (at > now || mark <= now + DeviceLimits.aheadToleranceMilliseconds)
+        })
     }
   }
 

@@ -61,6 +61,15 @@ enum DeviceScript {
     return result
     """#)
 
+  /// Whether a mark is not older than a change (Unix ms). One from a clock that was ahead is, for what comes now.
+  private static let isLater = """
+    local clock = redis.call('TIME')
+    local function is_later(mark, at)
+      local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+      return mark >= at and (at > now or mark <= now + \(DeviceLimits.aheadToleranceMilliseconds))
+    end
+    """
+
   /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; the numbers of forget marks, tokens' marks,
   /// words and OS versions; each
   /// - mark, those of tokens behind the others: its subject,
@@ -94,6 +103,7 @@ enum DeviceScript {
     local function mark(subject) return P .. 'forgotten:' .. redis.sha1hex((secret or drawn) .. subject) end
     local function former_key(subject) return P .. 'former:' .. redis.sha1hex((secret or drawn) .. subject) end
     local function owner(subject) return string.sub(redis.sha1hex((secret or drawn) .. subject), 1, 8) end
+    \#(isLater)
     local marked, tokens, words, versions = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
     local codes, writes, touched, values, taken = {}, {}, {}, {}, {'ZREM', P .. 'free'}
     local function write(...) writes[#writes + 1] = {...} end
@@ -145,14 +155,14 @@ enum DeviceScript {
       local code, names, first, firstTaken = 1, {}, #writes, #taken
       for _ = 1, forgotten do
         local time, before = times[tonumber(take())], tonumber(take())
-        if time > 0 and time >= registered then
+        if time > 0 and is_later(time, registered) then
           if time < before then code = math.min(code, -time) elseif code == 1 then code = 2 end
         end
       end
       local stopped = {}
       for claim = 1, claims do
         local value = given[tonumber(take())]
-        if value and tonumber(string.sub(value, 9)) >= registered and string.sub(value, 1, 8) ~= owner(claimant) then
+        if value and is_later(tonumber(string.sub(value, 9)), registered) and string.sub(value, 1, 8) ~= owner(claimant) then
           stopped[#stopped + 1] = claim
         end
       end
@@ -177,13 +187,13 @@ enum DeviceScript {
           write('HSET', key, field, new)
         else
           write('HDEL', key, field)
-          write('ZADD', P .. 'free', redis.call('TIME')[1], ordinal)
+          write('ZADD', P .. 'free', clock[1], ordinal)
         end
       end
       for _ = 1, marks do
         local key, time, life = mark(take()), take(), take()
         local known = redis.call('GET', key)
-        if not known or tonumber(known) < tonumber(time) then
+        if not known or not is_later(tonumber(known), tonumber(time)) then
           write('SET', P .. 'secret', secret or drawn, 'EX', life)
           write('SET', key, time, 'EX', life)
         end
@@ -191,18 +201,17 @@ enum DeviceScript {
       for _ = 1, surrendered do
         local key, time, life, by = mark(take()), take(), take(), owner(take())
         local known = redis.call('GET', key)
-        if not known or tonumber(string.sub(known, 9)) < tonumber(time) then
+        if not known or not is_later(tonumber(string.sub(known, 9)), tonumber(time)) then
           write('SET', P .. 'secret', secret or drawn, 'EX', life)
           write('SET', key, by .. time, 'EX', life)
         end
       end
       for _ = 1, former do
         local key, entry, life = former_key(take()), take(), take()
-        local now = redis.call('TIME')[1]
         write('SET', P .. 'secret', secret or drawn, 'EX', life)
         -- An hour more than it counts: no page of them moves while they are read.
-        write('ZREMRANGEBYSCORE', key, '-inf', now - life - 3600)
-        write('ZADD', key, now, entry)
+        write('ZREMRANGEBYSCORE', key, '-inf', clock[1] - life - 3600)
+        write('ZADD', key, clock[1], entry)
         write('EXPIRE', key, life)
       end
       if code == 1 then
@@ -462,8 +471,9 @@ enum DeviceScript {
     local P = KEYS[1]
     local secret = redis.call('GET', P .. 'secret') or ARGV[1]
     local key = P .. 'forgotten:' .. redis.sha1hex(secret .. ARGV[2])
+    \(isLater)
     local known = redis.call('GET', key)
-    if not known or tonumber(known) < tonumber(ARGV[3]) then
+    if not known or not is_later(tonumber(known), tonumber(ARGV[3])) then
       redis.call('SET', P .. 'secret', secret, 'EX', ARGV[4])
       redis.call('SET', key, ARGV[3], 'EX', ARGV[4])
     end

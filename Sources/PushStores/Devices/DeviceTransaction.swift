@@ -129,7 +129,7 @@ final class DeviceTransaction {
       }
       var commit = DeviceCommit()
       commit.replace(known, by: next, words)
-      commit.giveUp(DeviceChange.givenUp(from: known.record, to: next), by: known.record.id, now: now)
+      commit.giveUp(DeviceChange.givenUp(from: known.record, to: next), by: known.record.id)
       return .store(commit)
     case .forget(let at, let owner):
       guard let known = found.device, owner.map({ isOwner($0, of: known.record, at: at) }) ?? true else {
@@ -137,7 +137,7 @@ final class DeviceTransaction {
       }
       var commit = DeviceCommit()
       let left = forget(known, at: at, now: now, fingerprint, words, &commit)
-      commit.giveUp(DeviceChange.givenUp(from: known.record, to: left), by: known.record.id, now: now)
+      commit.giveUp(DeviceChange.givenUp(from: known.record, to: left), by: known.record.id)
       return .store(commit)
     case .cancel(let tokens, let at, let forgottenAt):
       return cancel(tokens, at: at, forgottenAt: forgottenAt, now: now, fingerprint, found, words)
@@ -183,7 +183,7 @@ final class DeviceTransaction {
     }
     commit.giveUp(
       DeviceChange.givenUp(
-        tokens.map { .init(set: $0, at: at) }, from: found.device?.record, to: own, others: others), by: id, now: now)
+        tokens.map { .init(set: $0, at: at) }, from: found.device?.record, to: own, others: others), by: id)
     if commit.changesNoRecord, commit.marksNothing { return .done(.forgotten) }
     for (set, ordinals) in zip(tokenSets, found.tokenSets) { commit.guards.append((set, ordinals)) }
     return .store(commit)
@@ -228,7 +228,7 @@ final class DeviceTransaction {
         losers.first { $0.id.hasBytes(of: holder.record.id) } ?? holder.record
       }
       let givenUp = DeviceChange.givenUp(named, from: found.device?.record, to: next, others: others)
-      commit.giveUp(givenUp, by: next.id, now: now)
+      commit.giveUp(givenUp, by: next.id)
       commit.claimant = next.id
       for (set, ordinals) in zip(tokenSets, found.tokenSets) where !(found.device?.isIn(set) ?? false) {
         if next.hasToken(of: set) { commit.claims.append(set) }

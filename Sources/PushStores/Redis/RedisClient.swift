@@ -168,7 +168,7 @@ package final class RedisClient {
     guard let due = timeDue, due <= loop.now.monotonic, isConnected else { return }
     timeDue = nil
     let asked = loop.now.monotonic
-    time(key: "") { [weak self] result in
+    time { [weak self] result in
       guard let self else { return }
       let now = loop.now.monotonic
       timeDue = now.adding(milliseconds: RedisClient.timeMilliseconds)
@@ -179,9 +179,9 @@ package final class RedisClient {
     }
   }
 
-  /// The server's time, Unix milliseconds. `key` selects the node of a cluster.
-  package func time(key: String, then: @escaping (Result<Int64, Failure>) -> Void) {
-    call(["TIME"], key: key) { result in
+  /// The server's time, Unix milliseconds.
+  private func time(then: @escaping (Result<Int64, Failure>) -> Void) {
+    call(["TIME"], key: "") { result in
       then(
         result.flatMap { reply in
           guard case .array(let parts) = reply, parts.count == 2, let seconds = parts[0].text.flatMap(Int64.init),

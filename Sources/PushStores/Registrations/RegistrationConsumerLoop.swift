@@ -319,22 +319,8 @@ final class RegistrationConsumerLoop {
 
   private func store(_ delivery: RegistrationDelivery) {
     guard let registration = delivery.registration else { preconditionFailure("only a sound registration is stored") }
-    let tolerance = DeviceLimits.aheadToleranceMilliseconds
-    guard registration.at > loop.now.unixMilliseconds + tolerance else {
-      return store(delivery, registration, at: registration.at)
-    }
-    // The clock of an app's server is ahead, or this one's is behind: Redis' decides.
-    redis.time(key: registry.keys(registration.scope).next) { [weak self] result in
-      guard let self, delivery.epoch == epoch, deliveries[delivery.tag] != nil else { return }
-      switch result {
-      case .failure(let failure): hold(delivery, .redis(failure.text))
-      case .success(let now): store(delivery, registration, at: min(registration.at, now + tolerance))
-      }
-    }
-  }
-
-  private func store(_ delivery: RegistrationDelivery, _ registration: PushCore.Registration, at: Int64) {
     let scope = registration.scope
+    let at = registration.at
     switch registration.subject {
     case .device(let device):
       registry.register(device, at: at, in: scope) { [weak self] in self?.answered(delivery, $0) }
