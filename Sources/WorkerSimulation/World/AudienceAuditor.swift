@@ -362,7 +362,8 @@ package final class AudienceAuditor {
     let both = job.ends.count + skipped - devices
     // One that was forgotten and registers again counts as another device.
     let again = job.ends.reduce(0) { $0 + (isForgotten($1.key) ? Set($1.value.map(\.apnsID)).count - 1 : 0) }
-    if both + again < 0 || both > mayBeBoth {
+    // Nor has one an outcome whose ordinal is another's, in a Redis that was rewound.
+    if both + again + (counts["forgotten"] ?? 0) < 0 || both > mayBeBoth {
       fail("\(job.ends.count) devices have outcomes, but the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
     }
     guard job.job.push != .update, job.job.push != .end else { return }
