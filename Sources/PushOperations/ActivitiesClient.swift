@@ -144,6 +144,8 @@ package final class ActivitiesClient {
   private func wait<Value, Failure: Error>(_ ask: (@escaping (Result<Value, Failure>) -> Void) -> Void) throws -> Value
   {
     var answer: Result<Value, Failure>?
+    // The loop's time is that of its last turn, which may be long ago.
+    loop.poll(maximumWaitMilliseconds: 0)
     ask { answer = $0 }
     while true {
       redis.turn()

@@ -64,6 +64,8 @@ package final class AudienceJobs {
 
   private func wait<Value>(_ begin: (@escaping ExpansionStore.Then<Value>) -> Void) throws(Failure) -> Value {
     var answer: Result<Value, RedisClient.Failure>?
+    // The loop's time is that of its last turn, which may be long ago.
+    loop.poll(maximumWaitMilliseconds: 0)
     begin { answer = $0 }
     while true {
       loop.flush()

@@ -155,8 +155,7 @@ package final class DeviceRegistryClient {
 
   /// Forgets a device, or a user's, as of now, and what they are to Live Activities. Tells how many devices it were.
   package func forget(_ subject: ForgottenSubject, in scope: AppScope) throws(DeviceRegistryFailure) -> Int {
-    turn()
-    return try wait { forgetter.forget(subject, at: loop.now.unixMilliseconds, in: scope, then: $0) }
+    try wait { forgetter.forget(subject, at: loop.now.unixMilliseconds, in: scope, then: $0) }
   }
 
   /// Applies registrations of devices, one a line; blank lines do not count.
@@ -237,8 +236,8 @@ package final class DeviceRegistryClient {
 
   // MARK: - The loop
 
-  private func turn() {
-    loop.poll(maximumWaitMilliseconds: DeviceRegistryClient.waitMilliseconds)
+  private func turn(waitMilliseconds: Int = DeviceRegistryClient.waitMilliseconds) {
+    loop.poll(maximumWaitMilliseconds: waitMilliseconds)
     redis.turn()
     registry.turn()
     loop.flush()
@@ -249,6 +248,8 @@ package final class DeviceRegistryClient {
     _ ask: (@escaping DeviceRegistry.Then<Value>) -> Void
   ) throws(DeviceRegistryFailure) -> Value {
     var answer: Result<Value, DeviceRegistryFailure>?
+    // The loop's time is that of its last turn, which may be long ago.
+    turn(waitMilliseconds: 0)
     ask { answer = $0 }
     registry.turn()
     loop.flush()

@@ -18,16 +18,19 @@ struct ActivityForgetTests {
 
   /// Redis' data about devices and activities, as text in which bytes are `\x…`; without sets of ordinals.
   private func dump(_ redis: RedisServer) throws -> String {
-    let keys = try redis.cli(["KEYS", "*"]).split(separator: "\n").map(String.init)
-    let others = [":free", ":p:", ":c:"]
-    return try keys.filter { key in others.allSatisfy { !key.contains($0) } || key.contains(":a:") }.map { key in
-      let kind = try redis.cli(["TYPE", key]).trimmingCharacters(in: .whitespacesAndNewlines)
-      let reads = [
-        "hash": ["HGETALL", key], "string": ["GET", key], "set": ["SMEMBERS", key], "zset": ["ZRANGE", key, "0", "-1"],
-      ]
-      let read = reads[kind]
-      return key + "\n" + (try read.map { try redis.cli(["--no-raw"] + $0) } ?? "")
-    }.joined(separator: "\n")
+    let script = """
+      local reads = {hash = {'HGETALL'}, string = {'GET'}, set = {'SMEMBERS'}, zset = {'ZRANGE', 0, -1}}
+      local all = {}
+      for _, key in ipairs(redis.call('KEYS', '*')) do
+        local isSet = key:find(':free', 1, true) or key:find(':p:', 1, true) or key:find(':c:', 1, true)
+        local read = reads[redis.call('TYPE', key).ok]
+        if read and (not isSet or key:find(':a:', 1, true)) then
+          all[#all + 1] = {key, redis.call(read[1], key, unpack(read, 2))}
+        end
+      end
+      return all
+      """
+    return try redis.cli(["--no-raw", "EVAL", script, "0"])
   }
 
   @Test func nothingOfAForgottenUserIsLeft() throws {

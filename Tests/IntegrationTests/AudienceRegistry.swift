@@ -46,6 +46,8 @@ final class AudienceRegistry {
     _ begin: (@escaping (Result<Value, Failure>) -> Void) -> Void
   ) throws -> Value {
     var answer: Result<Value, Failure>?
+    // The loop's time is that of its last turn, which may be long ago.
+    loop.poll(maximumWaitMilliseconds: 0)
     begin { answer = $0 }
     while true {
       devices.turn()

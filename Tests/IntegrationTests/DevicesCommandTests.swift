@@ -72,6 +72,22 @@ struct DevicesCommandTests {
     #expect(try world.outside.drain("\(world.prefix).dead").map(\.body) == [Array("{}".utf8)])
   }
 
+  /// A pager shows the first page for as long as someone reads it, longer than Redis may take for an answer.
+  @Test func anExportGoesOnAfterItsReaderPaused() throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("devices-paused", redisURL: redis.url)
+    let options = ["--app", "com.example.app", "--environment", "production"]
+    let file = try world.folder.write(
+      (0..<3_000).map { device($0) }.joined(separator: "\n") + "\n", to: "devices.jsonl")
+    #expect(try world.herald(["devices", "import", file] + options).status == 0)
+    let export = [try BuiltProgram.path("herald"), "devices", "export", "--config", world.configurationFile] + options
+    let read = try ChildProcess.run(
+      ["/bin/sh", "-c", "\"$@\" | { sleep 6; cat; }", "sh"] + export, timeoutMilliseconds: 60_000)
+    #expect(
+      read.output.split(separator: "\n").count == 3_000 && read.errors.contains("3000 devices exported"),
+      "\(read.errors)")
+  }
+
   @Test func aWorkerTellsWhatBecameOfRegistrations() throws {
     let world = try WorkerWorld("devices-metrics")
     let worker = try world.startWorker()
