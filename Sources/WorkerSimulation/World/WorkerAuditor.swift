@@ -244,8 +244,8 @@ package final class WorkerAuditor {
     let isMarked = reported.contains(where: \.isAmbiguous) || jobsWithLostData.contains(target.job)
     if count > 1, !isMarked { violations.append("accepted \(count) times, not marked as ambiguous: \(name)") }
     let names = Set(reported.map(\.name)).sorted()
-    // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy.
-    let isOutOfTime = names.contains("expired") && faults.contains(.setClock)
+    // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy; or by Redis', which jumps.
+    let isOutOfTime = names.contains("expired") && !faults.isDisjoint(with: [.setClock, .jumpRedisClock])
     // A job that expired or was throttled is processed again if its producer publishes it again.
     let isProcessedAgain =
       jobs[target.job]!.againAfterNanoseconds != nil && (names.contains("expired") || reported[0].name == "throttled")
