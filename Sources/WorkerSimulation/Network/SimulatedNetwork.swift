@@ -163,9 +163,12 @@ package final class SimulatedNetwork {
     }
   }
 
-  /// How many bytes the sender may still send.
+  /// How many bytes the sender may still send: none until a third of its buffer is free, as Linux has it. A slow line would carry single
+  /// bytes otherwise.
   func room(_ line: SimulatedLine, from side: Int) -> Int {
-    max(0, settings.bufferBytes - line.ends[1 - side].underWay)
+    let used = line.ends[1 - side].underWay
+    let free = settings.bufferBytes - used
+    return free >= used / 2 ? max(0, free) : 0
   }
 
   /// Closes one direction: this side sends nothing more.
