@@ -63,6 +63,36 @@ struct RedisRouterTests {
     router.close()
   }
 
+  /// The replica refuses several times before the Sentinel that knows the primary has answered once.
+  @Test func aSentinelHasTimeToAnswer() throws {
+    let loop = try EventLoop()
+    let (old, new) = (try ScriptedRedisNode(loop: loop), try ScriptedRedisNode(loop: loop))
+    old.answer = {
+      $0 == ["ROLE"] ? "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n" : ScriptedRedisNode.greeted($0)
+    }
+    let late = try sentinel(loop) { old.port }
+    let knowing = try sentinel(loop) { new.port }
+    let named = knowing.answer
+    var (refusals, asked, due) = (0, 0, 0)
+    knowing.answer = { [unowned knowing] command in
+      let count = knowing.count(of: "SENTINEL")
+      if count > asked { (asked, due) = (count, refusals + 3) }
+      return command.first == "SENTINEL" && refusals < due ? nil : named(command)
+    }
+    let router = RedisRouter(loop: loop, configuration: try configuration(url([late, knowing])), tls: nil, seed: 1)
+    router.connect()
+    let isDone = loop.turn {
+      while let (_, event) = router.nextEvent() {
+        guard case .disconnected(.notPrimary) = event else { continue }
+        refusals += 1
+        knowing.release()
+      }
+      return router.isWhole
+    }
+    #expect(isDone, "asked \(asked) times, refused \(refusals)")
+    router.close()
+  }
+
   @Test func aReadOnlyPrimaryHasAnotherSentinelAsked() throws {
     let loop = try EventLoop()
     let (old, new) = (try ScriptedRedisNode(loop: loop), try ScriptedRedisNode(loop: loop))

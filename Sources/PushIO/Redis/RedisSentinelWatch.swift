@@ -17,6 +17,8 @@ final class RedisSentinelWatch {
   private var round = Instant(nanoseconds: .min)
   private var dialledInRound = 0
   private var isResting = false
+  /// The one that is connected has named a server.
+  private var hasAnswered = false
   /// Why a Sentinel gave no useful answer; each is reported once.
   private var failure: RedisError?
 
@@ -58,10 +60,11 @@ final class RedisSentinelWatch {
     nextAsk = Instant(nanoseconds: .min)
   }
 
-  /// This Sentinel's server is not a primary: another one may know better.
+  /// The server that was named is not a primary: another Sentinel may know better. Not one that was asked since: its answer is on its way,
+  /// however often the server refuses meanwhile.
   func askAnother() {
     hurry()
-    tryNext()
+    if hasAnswered { tryNext() }
   }
 
   func takeFailure() -> RedisError? { failure.take() }
@@ -79,6 +82,7 @@ final class RedisSentinelWatch {
         pending = nil
         if let address = RedisSentinelWatch.address(connection.copyReply()) {
           found = address
+          hasAnswered = true
         } else {
           fail("the one at \(connection.configuration.serverDescription) knows none of this name")
           return nil
@@ -121,6 +125,7 @@ final class RedisSentinelWatch {
     }
     dialledInRound += 1
     isResting = false
+    hasAnswered = false
     sentinel = (sentinel + 1) % configuration.addresses.count
     connection = RedisSentinelWatch.connection(loop, configuration, tls, sentinel, seed)
     connection.connect()
