@@ -288,6 +288,20 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
+  /// RabbitMQ passes a producer's `x-delivery-count` on until it has a count of its own.
+  @Test func aCopiedDeliveryCountDoesNotCount() throws {
+    let harness = try started("copied")
+    let properties = AMQPProperties()
+    properties.addHeader("x-delivery-count", 19)
+    try harness.enqueue([[1]], routingKey: "transactional", properties)
+    #expect(harness.run { $0.deliveries.count == 1 })
+    harness.broker.reject(harness.deliveries[0].delivery.tag, requeue: true)
+    #expect(harness.run { $0.deliveries.count == 2 })
+    #expect(harness.deliveries.map { $0.metadata.deliveryCount } == [0, 1])
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
   @Test func aMemoryAlarmBlocksPublishesAndNotAcknowledgements() throws {
     let server = try RabbitMQServer()
     defer { server.stop() }

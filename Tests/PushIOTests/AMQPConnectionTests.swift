@@ -66,6 +66,31 @@ struct AMQPConnectionTests {
     }
   }
 
+  /// A shovel copies all headers of a message, so a first delivery may have another message's count.
+  @Test func aDeliveryCountIsTheQueuesOnlyIfItDeliveredBefore() throws {
+    let broker = try AMQPScriptedBroker()
+    broker.open()
+    let table = AMQPFrames.short("x-delivery-count") + [UInt8(ascii: "l")] + AMQPFrames.big(Int64(19))
+    let content = AMQPFrames.header(size: 1, flags: 0x2000, properties: AMQPFrames.long(table)) + AMQPFrames.body([1])
+    let bytes =
+      AMQPFrames.deliver(1) + content + AMQPFrames.deliver(2, isRedelivered: true) + content + AMQPFrames.deliver(3)
+      + content
+    for piece in [bytes.count, 7] {
+      var counts: [UInt32] = []
+      for start in stride(from: 0, to: bytes.count, by: piece) {
+        broker.send(Array(bytes[start..<min(start + piece, bytes.count)]))
+        _ = broker.eventsWithoutDeliveries()
+        broker.turn { event in
+          guard case .delivery = event else { return }
+          var metadata = MessageMetadata()
+          broker.connection.copyMetadata(into: &metadata)
+          counts.append(metadata.deliveryCount)
+        }
+      }
+      #expect(counts == [0, 19, 0])
+    }
+  }
+
   @Test func bodiesOfManyFramesEmptyAndTooLarge() throws {
     var options = AMQPOptions()
     options.bodyBytesMaximum = 10

@@ -124,9 +124,10 @@ enum AMQPFrames {
   static let channelOpenOK = method(0x0014_000B, [0, 0, 0, 0])
   static let confirmSelectOK = method(0x0055_000B)
 
-  static func deliver(_ tag: UInt64, channel: UInt16 = 1) -> [UInt8] {
+  static func deliver(_ tag: UInt64, channel: UInt16 = 1, isRedelivered: Bool = false) -> [UInt8] {
     method(
-      0x003C_003C, short("consumer") + big(tag) + [0] + short("push.jobs") + short("bulk"), channel: channel)
+      0x003C_003C,
+      short("consumer") + big(tag) + [isRedelivered ? 1 : 0] + short("push.jobs") + short("bulk"), channel: channel)
   }
 
   static func header(size: Int, flags: UInt16 = 0, properties: [UInt8] = [], channel: UInt16 = 1) -> [UInt8] {

@@ -15,7 +15,7 @@ package struct MessageMetadata: Sendable {
   package var writtenOrder: Int64?
   /// `timestamp` in Unix milliseconds, never later than the first receipt: when the producer enqueued it. nil if the producer set none.
   package var enqueuedAt: Int64?
-  /// `x-delivery-count`: how often the queue delivered this message before (0 at the first delivery).
+  /// `x-delivery-count`: how often the queue delivered this message before; 0 at the first delivery, whatever the header says.
   package var deliveryCount: UInt32 = 0
   /// `x-herald-attempts`: requests that were written to APNs for earlier copies.
   package var attempts: UInt32 = 0

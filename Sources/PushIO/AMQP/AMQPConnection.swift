@@ -315,6 +315,8 @@ package final class AMQPConnection: TransportDelegate {
   package func copyMetadata(into metadata: inout MessageMetadata) {
     metadata.reset()
     withHeader { AMQPPropertiesReader.read($0, into: &metadata) }
+    // Until it has a count of its own, the broker passes on what a producer wrote: a shovel copies the header of another queue.
+    if !state.isLastRedelivered { metadata.deliveryCount = 0 }
   }
 
   /// Where a returned message was published to.

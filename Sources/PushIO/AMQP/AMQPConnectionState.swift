@@ -26,6 +26,8 @@ struct AMQPConnectionState {
   private(set) var tuning = AMQPTuning(
     channelMax: 0, frameMax: AMQPConnectionState.frameMaxBeforeTune, heartbeatSeconds: 0)
   private(set) var blockedReason: String?
+  /// The last message that was taken is a delivery that the broker made before.
+  private(set) var isLastRedelivered = false
   /// Where the last returned message was published to.
   private(set) var returnedExchange = ""
   private(set) var returnedRoutingKey = ""
@@ -185,10 +187,12 @@ struct AMQPConnectionState {
     channels[Int(channel)].content = .none
     switch kind {
     case .delivery(let tag, let isRedelivered):
+      isLastRedelivered = isRedelivered
       return .delivery(
         AMQPDelivery(
           channel: channel, tag: tag, isRedelivered: isRedelivered, bodyCount: size, isOversized: size > bodyMaximum))
     case .returned(let code):
+      isLastRedelivered = false
       return .returned(channel: channel, code: code)
     }
   }
