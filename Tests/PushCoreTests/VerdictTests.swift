@@ -54,10 +54,6 @@ import Testing
       Row(404, "ChannelNotRegistered", Verdict(.reject, notes: .deadChannel)),
       Row(400, "CannotCreateChannelConfig", Verdict(.reject, pause: .channelCreation)),
       Row(403, "TopicMismatch", Verdict(.retry, pause: .credentialForApp)),
-      Row(400, "SomethingNew", Verdict(.reject, notes: .unknownReason)),
-      Row(418, "SomethingNew", Verdict(.reject, notes: .unknownReason)),
-      Row(500, "SomethingNew", Verdict(.retry, notes: .unknownReason)),
-      Row(599, "SomethingNew", Verdict(.retry, notes: .unknownReason)),
     ]
 
   @Test(arguments: table) func judges(_ row: Row) {
@@ -75,17 +71,24 @@ import Testing
     #expect(!Verdict(status: 200, reason: nil).concernsService)
   }
 
-  static let bare: [(UInt16, Verdict)] = [
-    (400, Verdict(.reject, notes: .unknownReason)), (403, Verdict(.reject, notes: .unknownReason)), (404, ourFault),
-    (405, ourFault),
-    (410, Verdict(.dead)), (413, ourFault), (429, Verdict(.retry, notes: .tightenDevice)), (500, Verdict(.retry)),
-    (502, Verdict(.retry)),
-    (503, Verdict(.retry, connection: .fewerStreams)), (0, Verdict(.retry, notes: .unknownReason)),
-    (302, Verdict(.retry, notes: .unknownReason)),
-  ]
+  /// What a status says by itself.
+  static let byStatus: [(status: UInt16, verdict: Verdict)] =
+    [400, 401, 402, 406, 409, 411, 415, 418, 422, 431, 451, 499].map { ($0, Verdict(.reject)) } + [
+      (403, Verdict(.reject, pause: .credentialWhenRepeated)), (404, ourFault), (405, ourFault), (413, ourFault),
+      (408, Verdict(.retry, connection: .close)), (421, Verdict(.retry, connection: .close)), (425, Verdict(.retry)),
+      (410, Verdict(.dead)), (429, Verdict(.retry, notes: .tightenDevice)), (500, Verdict(.retry)),
+      (501, Verdict(.retry)), (502, Verdict(.retry)), (503, Verdict(.retry, connection: .fewerStreams)),
+      (504, Verdict(.retry)), (599, Verdict(.retry)), (999, Verdict(.retry)), (0, Verdict(.retry)),
+      (100, Verdict(.retry)), (302, Verdict(.retry)),
+    ]
 
-  @Test(arguments: bare) func judgesAnErrorWithoutABody(_ status: UInt16, _ verdict: Verdict) {
-    #expect(Verdict(status: status, reason: nil) == verdict)
+  @Test(arguments: byStatus) func aStatusDecidesWithoutAListedReason(_ status: UInt16, _ verdict: Verdict) {
+    var verdict = verdict
+    verdict.notes.insert(.unknownReason)
+    for reason in [nil, "SomethingNew", "", "x?"] {
+      let reason = reason.map { APNsReason(Array($0.utf8).span) }
+      #expect(Verdict(status: status, reason: reason) == verdict)
+    }
   }
 
   /// APNs' time, the job's registration time, and the resulting action for the token.
@@ -94,12 +97,12 @@ import Testing
     (nil, nil, .dead), (0, 1, .unregisteredBefore), (.min, .max, .unregisteredBefore), (.max, .min, .dead),
   ]
 
-  @Test(arguments: [APNsReason.unregistered, .expiredToken, nil])
+  @Test(arguments: [APNsReason.unregistered, .expiredToken, .other("Uninstalled"), nil])
   func aDeviceThatRegisteredLaterIsNotMarked(reason: APNsReason?) {
     for row in VerdictTests.registrations {
       let verdict = Verdict(
         status: 410, reason: reason, unregisteredAt: row.timestamp, tokenRegisteredAt: row.registered)
-      #expect(verdict == Verdict(row.fate), "\(row)")
+      #expect(verdict.fate == row.fate && !verdict.concernsService, "\(row)")
       var answer = PushAnswer(ticket: Ticket(index: 1, generation: 1), kind: .response)
       answer.status = 410
       answer.reason = reason

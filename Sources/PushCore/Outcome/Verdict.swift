@@ -41,7 +41,7 @@ package struct Verdict: Hashable, Sendable {
     case renew
     /// APNs may refuse it because of its `iat`: replace it then.
     case replaceIfMisdated
-    /// Renewed too often: keep the older one, and make none for 20 minutes. If there is no older one, nothing is sent.
+    /// Renewed too often: keep the older one, and make none for 20 minutes. If there is no older one, only probes are sent.
     case keepOlder
   }
 
@@ -81,7 +81,7 @@ package struct Verdict: Hashable, Sendable {
     package static let deadChannel = Notes(rawValue: 8)
     /// APNs may have accepted the request: later attempts carry the same `apns-id`, the outcome says `ambiguous`.
     package static let ambiguous = Notes(rawValue: 16)
-    /// The reason is not in the table.
+    /// There was no reason, or one that is not in the table: the status decided.
     package static let unknownReason = Notes(rawValue: 32)
   }
 

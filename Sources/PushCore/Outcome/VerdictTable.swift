@@ -74,7 +74,7 @@ extension Verdict {
     case .topicMismatch:
       self.init(.retry, pause: .credentialForApp)
     case .other:
-      self.init(status >= 500 ? .retry : .reject, notes: .unknownReason)
+      self.init(status: status, unregisteredAt: unregisteredAt, tokenRegisteredAt: tokenRegisteredAt)
     }
   }
 
@@ -93,18 +93,22 @@ extension Verdict {
     }
   }
 
-  /// An error without a reason: the status alone decides.
+  /// An error without a listed reason: the status decides.
   private init(status: UInt16, unregisteredAt: Int64?, tokenRegisteredAt: Int64?) {
     switch status {
-    case 410: self.init(unregisteredAt: unregisteredAt, tokenRegisteredAt: tokenRegisteredAt)
+    case 403: self.init(.reject, pause: .credentialWhenRepeated)
     case 404, 405, 413: self.init(.reject, notes: .ourFault)
+    // Request Timeout, Misdirected Request: not processed, and not to be sent on this connection again (RFC 9110, 15.5.9 and 15.5.20).
+    case 408, 421: self.init(.retry, connection: .close)
+    case 410: self.init(unregisteredAt: unregisteredAt, tokenRegisteredAt: tokenRegisteredAt)
+    case 425: self.init(.retry)
     case 429: self.init(.retry, notes: .tightenDevice)
     case 503: self.init(.retry, connection: .fewerStreams)
-    case 500...: self.init(.retry)
-    case 400..<500: self.init(.reject, notes: .unknownReason)
+    case 400..<500: self.init(.reject)
     // APNs never answers 1xx or 3xx: a proxy between us answered, and may stop doing so.
-    default: self.init(.retry, notes: .unknownReason)
+    default: self.init(.retry)
     }
+    notes.insert(.unknownReason)
   }
 
   /// A 410. A device that registered after APNs' time must not be marked.
