@@ -34,6 +34,36 @@ struct TLSTrustTests {
     }
   }
 
+  /// A root that an older root signed too, as providers publish it: the server shows its certificate and that of its issuer, which the root
+  /// signed. In a process of its own, whose system store is chosen.
+  @Test func everyCertificateOfTheFileIsAnAnchorAndTakesNothingAway() async throws {
+    await #expect(processExitsWith: .success) {
+      let chain = try CrossSignedChain()
+      let loop = try EventLoop()
+      let server = try TLSContext.server(
+        identity: .pem(certificateFile: chain.file("chain.pem"), keyFile: chain.file("leaf.key")), alpn: [])
+      func error(system: String, file: String?, systemToo: Bool = true) throws -> String {
+        unsafe setenv("SSL_CERT_FILE", chain.file("none"), 1)
+        unsafe setenv("SSL_CERT_DIR", chain.file(system), 1)
+        let client = try TLSContext.client(alpn: [], caFile: file.map(chain.file), trustsSystem: systemToo)
+        let pair = try TLSPair(loop: loop, server: server, client: client, name: "server.test")
+        return pair.delegate.openCount == 1 ? "" : pair.delegate.error?.description ?? "no error"
+      }
+      for file in ["cross.pem", "root.pem", "middle.pem", "leaf.pem", "many.pem"] {
+        #expect(try error(system: "empty", file: file, systemToo: false) == "", "\(file)")
+        #expect(try error(system: "empty", file: file) == "", "\(file) beside the system")
+      }
+      // The system's root has the same name as the certificate in the file.
+      for file in [nil, "cross.pem", "expired.pem", "foreign.pem", "old.pem"] {
+        #expect(try error(system: "hashed", file: file) == "", "\(file ?? "no file")")
+      }
+      for file in [nil, "foreign.pem", "old.pem"] {
+        #expect(try error(system: "empty", file: file).contains("was not accepted"))
+      }
+      #expect(try error(system: "empty", file: "expired.pem").contains("certificate has expired"))
+    }
+  }
+
   /// Contexts with certificates of their own share one store of CAs.
   @Test func contextsShareWhomTheyTrust() throws {
     let loop = try EventLoop()

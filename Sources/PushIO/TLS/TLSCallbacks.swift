@@ -47,11 +47,27 @@ enum TLSCallbacks {
   /// A certificate of the peer's chain was checked; the first error is recorded.
   static let verified: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isAccepted, store in
     if isAccepted == 1 { return 1 }
-    let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
-    if let ssl = unsafe ssl, let stream = unsafe TLSCallbacks.stream(ofSSL: OpaquePointer(ssl)) {
-      unsafe stream.recordFault(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store))
-    }
+    let stream = unsafe TLSCallbacks.stream(ofChain: store)
+    unsafe stream?.recordFault(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store))
     return 0
+  }
+
+  /// A server showed its chain, and there are two kinds of authorities: `argument` is the `TLSTrust`.
+  static let chainCame: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { chain, argument in
+    guard let chain = unsafe chain, let argument = unsafe argument else { return 0 }
+    let trust = unsafe Unmanaged<TLSTrust>.fromOpaque(argument).takeUnretainedValue()
+    let stream = unsafe TLSCallbacks.stream(ofChain: chain)
+    let isVerified = unsafe trust.verifyWithFile(chain) { code, certificate in
+      // If the file has the issuer, what is wrong with that chain says more than that the system does not know it.
+      if !TLSStream.isUnknownIssuer(code) { unsafe stream?.recordFault(code, certificate) }
+    }
+    if isVerified {
+      unsafe X509_STORE_CTX_set_error(chain, X509_V_OK)
+      return 1
+    }
+    guard unsafe X509_verify_cert(chain) == 1 else { return 0 }
+    stream?.forgetFault()
+    return 1
   }
 
   /// The server sent a session that a later connection may resume. 1: we keep the reference.
@@ -88,6 +104,11 @@ enum TLSCallbacks {
   private static func stream(of bio: OpaquePointer?) -> TLSStream? {
     guard let data = unsafe BIO_get_data(bio) else { return nil }
     return unsafe Unmanaged<TLSStream>.fromOpaque(data).takeUnretainedValue()
+  }
+
+  private static func stream(ofChain chain: OpaquePointer?) -> TLSStream? {
+    guard let ssl = unsafe X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()) else { return nil }
+    return unsafe stream(ofSSL: OpaquePointer(ssl))
   }
 
   private static func stream(ofSSL ssl: OpaquePointer) -> TLSStream? {

@@ -180,6 +180,24 @@ package final class TLSStream {
     unsafe faultyCertificate = unsafe certificate
   }
 
+  /// Other authorities vouch for the chain.
+  func forgetFault() {
+    faultCode = 0
+    unsafe X509_free(faultyCertificate)
+    unsafe faultyCertificate = nil
+  }
+
+  /// Whether a chain failed because its issuer is not among the authorities.
+  static func isUnknownIssuer(_ code: Int32) -> Bool {
+    switch code {
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+      X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+      X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+      true
+    default: false
+    }
+  }
+
   private func keepSession() {
     guard let newest = unsafe session else { return }
     unsafe session = nil
@@ -244,8 +262,7 @@ package final class TLSStream {
         "; it is valid for these DNS names: \(names)"
       case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID:
         "; it must be renewed, or a clock is wrong"
-      case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
-        X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+      case _ where TLSStream.isUnknownIssuer(faultCode):
         "; if its issuer is to be trusted, name the issuer's certificate in ca_file"
       default:
         ""
