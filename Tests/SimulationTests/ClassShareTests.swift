@@ -17,8 +17,10 @@ import Testing
   }
 
   /// The waits of transactional jobs, 27 a second and out of step with the answers, shortest first; and the bulk targets sent meanwhile.
-  private func run(_ load: Load?) -> (waits: [Int64], bulk: Int) {
-    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 50)])
+  private func run(
+    _ load: Load?, _ pool: ScriptedPool = .answering(afterMilliseconds: 100, streams: 50)
+  ) -> (waits: [Int64], bulk: Int) {
+    let lanes = ScriptedLanes(1, [pool])
     let pools = lanes.pools
     if let load {
       for _ in 0..<15_000 / load.targets { pools.publish(pool: 0, .bulk, targets: load.targets) }
@@ -39,6 +41,15 @@ import Testing
     let (waits, bulk) = run(load)
     #expect(waits[189] <= quiet[189] + 50, "p95; alone: \(quiet[189]) ms")
     #expect(bulk > 3_400, "and bulk has most of the 4,200 that there is room for")
+  }
+
+  /// Streams that become free together are taken together: bulk leaves some free, or the next free one is as far away as an answer.
+  @Test(arguments: Load.allCases) func bulkLeavesFreeStreams(load: Load) {
+    let pool = ScriptedPool.answeringTogether(everyMilliseconds: 100, streams: 50)
+    let quiet = run(nil, pool).waits
+    let (waits, bulk) = run(load, pool)
+    #expect(waits[189] <= quiet[189] + 10, "p95; alone: \(quiet[189]) ms")
+    #expect(bulk > 3_000, "and bulk has most of the 3,700 that there is room for")
   }
 
   /// A flood of transactional jobs leaves bulk a tenth.

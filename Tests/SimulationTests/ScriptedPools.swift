@@ -7,6 +7,8 @@ import PushSettings
 enum ScriptedPool {
   /// Answers after so long; takes so many at once.
   case answering(afterMilliseconds: Int64, streams: Int)
+  /// Answers every so often all that it has; takes so many at once.
+  case answeringTogether(everyMilliseconds: Int64, streams: Int)
   /// Takes requests and answers none; each times out.
   case silent
   /// 503 after 20 ms.
@@ -84,7 +86,7 @@ struct ScriptedPush: PushService {
 
   private func streams(_ pool: Int) -> Int {
     switch pools.pools[pool] {
-    case .answering(_, let streams): streams
+    case .answering(_, let streams), .answeringTogether(_, let streams): streams
     case .silent, .refusing: 4_000
     case .unreachable: 0
     }
@@ -104,6 +106,9 @@ struct ScriptedPush: PushService {
     switch pools.pools[index] {
     case .answering(let milliseconds, _):
       after = milliseconds
+      answer.status = 200
+    case .answeringTogether(let milliseconds, _):
+      after = milliseconds - pools.world.milliseconds % milliseconds
       answer.status = 200
     case .silent:
       after = ScriptedPool.timeoutMilliseconds
