@@ -325,6 +325,35 @@ struct WorkerActivityChannelTests {
     #expect(end.detail == "the broadcast on the activity's channel ended rejected: ChannelNotRegistered", "\(end)")
   }
 
+  /// A worker counted a broadcast with the job's pages and died; then Redis lost the activity's channel.
+  @Test func aJobWhoseChannelIsLostCompletes() throws {
+    let way = try Way("activity-lost-channel")
+    try way.register(0, OSVersion(major: 18))
+    let worker = try way.start(above: 1)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 1, "accepted": 1], "\(worker.log.suffix(2_000))")
+    let (to, state) = (#"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
+    // With a revision, as the worker that died published it for itself.
+    let job = ActivityWorld.job("u1", to, state, #""revision":2,"#)
+    let store = way.registry.store
+    var metadata = MessageMetadata()
+    metadata.jobClass = .transactional
+    _ = try way.registry.wait {
+      store.open(
+        "u1", in: way.registry.scope, ExpansionCursor(), openMaximum: 100, isDryRun: false, metadata: metadata,
+        body: Array(job.utf8), then: $0)
+    }
+    _ = try way.registry.wait { store.expectBroadcast("u1", then: $0) }
+    _ = try way.registry.wait {
+      store.fix("u1", step: 0, pages: [], counted: 0, next: nil, ordinals: 1, then: $0)
+    }
+    try way.world.outside.publish(job, exchange: "", routingKey: "\(way.world.prefix).expansions")
+    let end = try way.activity.end(of: "u1")
+    #expect(end.outcome == "completed" && end.summary == ["devices": 0], "\(end)")
+    #expect(end.detail == "the broadcast on the activity's channel ended failed: Redis lost the channel", "\(end)")
+  }
+
   /// No job names more devices than the limit; all of them together are more. A start that names the same ones again adds none.
   @Test func severalStartsAreCountedTogether() throws {
     let way = try Way("activity-several")

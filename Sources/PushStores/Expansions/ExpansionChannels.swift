@@ -166,6 +166,14 @@ extension ExpansionRunner {
 
   // MARK: - Updates
 
+  enum Broadcast {
+    /// Its activity has no channel, or it has ended.
+    case none
+    case message(Publish)
+    /// It failed, and with it the job is complete.
+    case lost
+  }
+
   /// The job of an update or end is complete once its broadcast has ended too. Called before its first step is fixed.
   func expectBroadcast(
     _ delivery: ExpansionDelivery, _ step: Step, of id: ActivityID, then: @escaping () -> Void
@@ -180,25 +188,29 @@ extension ExpansionRunner {
         store.expectBroadcast(step.id) { [self] result in
           guard !delivery.isGone else { return }
           if case .failure(let failure) = result { return later(delivery, step, failure.text) }
+          delivery.expectsBroadcast = true
           then()
         }
       }
     }
   }
 
-  /// The broadcast of an update or end, which goes out with the first step's pages; empty where its activity has no channel.
+  /// The broadcast of an update or end, which goes out with the first step's pages.
   func broadcast(
-    _ delivery: ExpansionDelivery, _ step: Step, isRepeated: Bool, then: @escaping ([Publish]) -> Void
+    _ delivery: ExpansionDelivery, _ step: Step, isRepeated: Bool, then: @escaping (Broadcast) -> Void
   ) {
-    guard let id = step.membersOf, step.cursor.step == 0, !step.isDryRun else { return then([]) }
+    guard let id = step.membersOf, step.cursor.step == 0, !step.isDryRun else { return then(.none) }
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(delivery, step, "\(failure)")
       case .success(let activity):
-        guard let channel = activity?.channel else { return then([]) }
+        guard let channel = activity?.channel else {
+          guard isRepeated || delivery.expectsBroadcast else { return then(.none) }
+          return settleWithoutChannel(delivery, step, then: then)
+        }
         let broadcast = broadcast(delivery, on: channel, isRepeated: isRepeated)
-        guard isRepeated else { return then([broadcast]) }
+        guard isRepeated else { return then(.message(broadcast)) }
         // A job that was cancelled before its first step comes here too, and one whose broadcast has ended.
         store.progress(step.id) { [self] result in
           guard !delivery.isGone else { return }
@@ -206,9 +218,26 @@ extension ExpansionRunner {
           case .failure(let failure): later(delivery, step, failure.text)
           case .success(let progress):
             let isOpen = progress?.broadcast.map(\.letter.isEmpty) ?? (progress?.isCancelled != true)
-            then(isOpen ? [broadcast] : [])
+            then(isOpen ? .message(broadcast) : .none)
           }
         }
+      }
+    }
+  }
+
+  /// Redis lost the channel after the broadcast was counted: nobody would ever report how it ended.
+  private func settleWithoutChannel(
+    _ delivery: ExpansionDelivery, _ step: Step, then: @escaping (Broadcast) -> Void
+  ) {
+    var settlement = PageSettlement(
+      parentID: Array(step.id.utf8), page: AudiencePage.broadcastNumber, position: 0,
+      ends: [PageEnd.outcome(.failed).letter])
+    settlement.reason = Array("Redis lost the channel".utf8)
+    store.settle(settlement) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, failure.text)
+      case .success(let isComplete): then(isComplete ? .lost : .none)
       }
     }
   }

@@ -53,6 +53,8 @@ final class ExpansionDelivery {
   let unfinishedDeliveries: UInt32
   /// Whose share it takes while it is in progress; nil: nobody's.
   var app: ByteText?
+  /// A broadcast of its job's is counted with the pages.
+  var expectsBroadcast = false
   private(set) var publishes: [Publish] = []
   private var then: (() -> Void)?
   private(set) var isFinished = false

@@ -303,7 +303,13 @@ final class ExpansionRunner {
       counters.steps += 1
       counters.pages += UInt64(pages.count)
       broadcast(delivery, step, isRepeated: areRepeated) { [self] broadcast in
-        delivery.publish(pages + broadcast) { [self] in
+        var (publishes, fixed) = (pages, fixed)
+        switch broadcast {
+        case .none: break
+        case .message(let message): publishes.append(message)
+        case .lost: fixed.isComplete = true
+        }
+        delivery.publish(publishes) { [self, fixed] in
           let next = fixed.next.map { Publish(target: .step($0), body: delivery.body, metadata: delivery.metadata) }
           delivery.publish(next.map { [$0] } ?? []) { [self] in published(delivery, step, fixed) }
         }
