@@ -63,6 +63,12 @@ package final class ChannelClient {
     }
   }
 
+  /// Whose connection carries the request; nil: no credential serves it.
+  package func pool(for request: ChannelRequest) -> ChannelPoolID? {
+    guard let place = try? credentials.place(for: request), let name = credentials.all[place]?.name else { return nil }
+    return ChannelPoolID(credential: name, environment: request.scope.environment)
+  }
+
   /// Requests that are not reported yet.
   package var inFlight: Int {
     entries.reduce(0) { $0 + $1.pool.callCount } + retired.reduce(0) { $0 + $1.callCount }

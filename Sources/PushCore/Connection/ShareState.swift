@@ -71,6 +71,9 @@ package struct ShareState: Sendable {
     if case .stuck = phase { true } else { false }
   }
 
+  /// Whether one that has this many jobs may take another.
+  package func admits(held: Int) -> Bool { held < window }
+
   /// Whether it takes no further job: it is stuck, and has this many already.
   package func isFull(held: Int) -> Bool { held >= window && isStuck }
 

@@ -15,6 +15,8 @@ package struct FairBudget<Owner: Hashable & Sendable>: Sendable {
     free = maximum
   }
 
+  package func held(by owner: Owner) -> Int { held[owner, default: 0] }
+
   /// Takes from the budget. false: too little is left, or the owner holds too much of it; nothing was taken.
   package mutating func take(_ count: Int, for owner: Owner) -> Bool {
     guard count <= free else { return false }

@@ -24,9 +24,12 @@ package struct FairShares<Owner: Hashable & Sendable, Message> {
   }
 
   /// A message came. true: it begins. false: it waits for `next`.
-  package mutating func enter(_ message: Message, of owner: Owner, now: Instant) -> Bool {
+  /// - Parameter admits: whether an owner that has so many in progress may begin another one.
+  package mutating func enter(
+    _ message: Message, of owner: Owner, now: Instant, admits: (Owner, Int) -> Bool = { _, _ in true }
+  ) -> Bool {
     if queues[owner] == nil {
-      if progress.take(1, for: owner) { return true }
+      if admits(owner, progress.held(by: owner)), progress.take(1, for: owner) { return true }
       turns.append(owner)
     }
     queues[owner, default: Queue()].waiting.append((message, now))
@@ -37,8 +40,12 @@ package struct FairShares<Owner: Hashable & Sendable, Message> {
   package mutating func leave(_ owner: Owner) { progress.give(1, from: owner) }
 
   /// A waiting message that begins now; nil: none.
-  package mutating func next() -> (message: Message, owner: Owner)? {
-    for (place, owner) in turns.enumerated() where progress.take(1, for: owner) {
+  /// - Parameter admits: as for `enter`.
+  package mutating func next(
+    admits: (Owner, Int) -> Bool = { _, _ in true }
+  ) -> (message: Message, owner: Owner)? {
+    for (place, owner) in turns.enumerated()
+    where admits(owner, progress.held(by: owner)) && progress.take(1, for: owner) {
       turns.remove(at: place)
       guard let message = queues[owner]?.waiting.removeFirst().message else { preconditionFailure("it has a turn") }
       if queues[owner]?.waiting.isEmpty == true { queues[owner] = nil } else { turns.append(owner) }
@@ -47,25 +54,33 @@ package struct FairShares<Owner: Hashable & Sendable, Message> {
     return nil
   }
 
+  /// How many of its messages have begun and not finished.
+  package func inProgress(of owner: Owner) -> Int { progress.held(by: owner) }
+
+  package func isWaiting(_ owner: Owner) -> Bool { queues[owner] != nil }
+
   /// Messages that no longer wait here, and for how long their owner has been slow: see `FairShareLimits.delaySeconds`.
-  package mutating func takeExcess(now: Instant) -> [(message: Message, slowMilliseconds: Int64)] {
+  /// - Parameter isStuck: the owner is slow, however short its messages have waited.
+  package mutating func takeExcess(
+    now: Instant, isStuck: (Owner) -> Bool = { _ in false }
+  ) -> [(message: Message, owner: Owner, slowMilliseconds: Int64)] {
     if turns.isEmpty { return [] }
     for owner in turns {
       guard var queue = queues[owner], let oldest = queue.waiting.first?.since else {
         preconditionFailure("it has a turn")
       }
-      let isSlow = now.milliseconds(since: oldest) >= limits.slowMilliseconds
+      let isSlow = now.milliseconds(since: oldest) >= limits.slowMilliseconds || isStuck(owner)
       guard isSlow != (queue.slowSince != nil) else { continue }
       queue.slowSince = isSlow ? oldest : nil
       queues[owner] = queue
     }
     let slow = turns.filter { queues[$0]?.slowSince != nil }
-    var excess: [(message: Message, slowMilliseconds: Int64)] = []
+    var excess: [(message: Message, owner: Owner, slowMilliseconds: Int64)] = []
     for owner in slow {
       guard let queue = queues[owner], let since = queue.slowSince else { continue }
       let share = max(1, limits.slowWaitingMaximum / slow.count)
       guard queue.waiting.count > share else { continue }
-      excess += queue.waiting[share...].map { ($0.message, now.milliseconds(since: since)) }
+      excess += queue.waiting[share...].map { ($0.message, owner, now.milliseconds(since: since)) }
       queues[owner]?.waiting.removeSubrange(share...)
     }
     return excess

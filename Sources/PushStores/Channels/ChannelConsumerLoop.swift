@@ -14,7 +14,7 @@ import PushLane
 final class ChannelConsumerLoop {
   let loop: EventLoop
   let settings: ChannelConsumerSettings
-  private let client: ChannelClient
+  let access: ChannelAccess
   private let redis: RedisClient
   let registry: ChannelRegistry
   private let runner: ChannelJobRunner
@@ -35,6 +35,7 @@ final class ChannelConsumerLoop {
   private var isConsuming = false
   private(set) var isBlocked = false
   var emptyWatch: RabbitMQEmptyWatch?
+  var random: SeededRandom
   private var nextLook: TimerToken?
   /// The queues were empty in two checks in a row, with no delivery between them.
   var isQueueEmpty = false
@@ -73,14 +74,17 @@ final class ChannelConsumerLoop {
     settings.rabbitmq.randomSeed = random.next()
     self.settings = settings
     heldUntil = loop.now.monotonic
-    client = ChannelClient(
-      loop: loop, credentials: credentials, configuration: settings.client, seed: random.next())
+    access = ChannelAccess(
+      ChannelClient(loop: loop, credentials: credentials, configuration: settings.client, seed: random.next()),
+      ChannelAccess.Shares(
+        limits: settings.shares, window: settings.window, slowMaximum: settings.slowMaximum, now: loop.now.monotonic))
     redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
     registry = ChannelRegistry(
-      loop: loop, redis: redis, manager: client, prefix: settings.prefix,
+      loop: loop, redis: redis, manager: access, prefix: settings.prefix,
       timing: ChannelEnsureState.Timing(requestMilliseconds: settings.client.requestTimeoutMilliseconds),
       limit: settings.limit, seed: random.next(), notice: notice)
     runner = ChannelJobRunner(registry)
+    self.random = SeededRandom(seed: random.next())
     policies = ChannelPolicyResolver(loop: loop, registry: registry, cache: cache, settings: settings)
     let topology = settings.rabbitmq.topology
     queues = AMQPExchange("", isMandatory: true)
@@ -152,11 +156,11 @@ final class ChannelConsumerLoop {
   }
 
   func replaceCredentials(_ credentials: Credentials, revoked: Set<String>) {
-    client.replaceCredentials(credentials, revoked: revoked)
+    access.client.replaceCredentials(credentials, revoked: revoked)
   }
 
   func revoke(credential: String) {
-    client.revoke(credential: credential)
+    access.client.revoke(credential: credential)
     registry.say(
       .warning,
       "channels: the credential \(credential) is revoked: its connections are closed, its requests wait")
@@ -166,11 +170,12 @@ final class ChannelConsumerLoop {
 
   /// One turn, after the loop's poll.
   func turn() {
-    client.turn()
+    access.client.turn()
     redis.turn()
     while let event = publisher.nextEvent() { take(publisherEvent: event) }
     while let event = consumer.nextEvent() { take(consumerEvent: event) }
     policies.turn()
+    shareOut()
     missConfirms()
     publish()
   }
@@ -187,10 +192,12 @@ final class ChannelConsumerLoop {
     }
   }
 
-  /// All requests are finished, or the drain's deadline has passed.
+  var isDraining: Bool { drainDeadline != nil }
+
+  /// All requests that had begun are finished, or the drain's deadline has passed. Those that wait are requeued.
   var isDrained: Bool {
     guard let drainDeadline else { return false }
-    return requests.isEmpty || loop.now.monotonic >= drainDeadline
+    return requests.allSatisfy { $0.isWaiting } || loop.now.monotonic >= drainDeadline
   }
 
   /// Closes all connections: unacknowledged requests are requeued. Keep turning until `isClosed`.
@@ -199,9 +206,9 @@ final class ChannelConsumerLoop {
     isClosing = true
     emptyWatch = nil
     policies.reportUses()
-    requests = []
+    forgetRequests()
     publisher.stop()
-    client.close()
+    access.client.close()
     // A quorum queue drops acknowledgements in flight when their channel closes.
     loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
       consumer?.stop()
@@ -209,7 +216,7 @@ final class ChannelConsumerLoop {
     }
   }
 
-  var isClosed: Bool { isClosing && consumer.state == .idle && publisher.state == .idle && client.isClosed }
+  var isClosed: Bool { isClosing && consumer.state == .idle && publisher.state == .idle && access.client.isClosed }
 
   // MARK: - RabbitMQ
 
@@ -294,8 +301,13 @@ final class ChannelConsumerLoop {
     isAskable = false
     consuming = []
     isQueueEmpty = false
-    requests = []
+    forgetRequests()
     declareAgain()
+  }
+
+  private func forgetRequests() {
+    requests = []
+    access.shares.forgetMessages()
   }
 
   /// A queue or its binding may be gone: declare it before consuming or publishing again.
@@ -307,8 +319,13 @@ final class ChannelConsumerLoop {
   }
 
   private func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
+    var refusedReplies = isConfirmed ? 0 : requests.count { $0.hasRefusedReply }
     for request in requests {
-      request.settled(number, isMultiple: isMultiple, isConfirmed: isConfirmed, now: loop.now.monotonic)
+      let wasRefused = request.hasRefusedReply
+      request.settled(
+        number, isMultiple: isMultiple, isConfirmed: isConfirmed,
+        triesReply: wasRefused || refusedReplies < settings.refusedRepliesMaximum, now: loop.now.monotonic)
+      if !wasRefused, request.hasRefusedReply { refusedReplies += 1 }
       guard request.isSettled else { continue }
       guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { continue }
       if request.isOversized {
@@ -317,6 +334,7 @@ final class ChannelConsumerLoop {
         connection.acknowledge(request.tag, isMultiple: false, channel: request.channel)
       }
     }
+    for request in requests where request.isSettled { leave(request) }
     requests.removeAll { $0.isSettled }
   }
 
@@ -360,7 +378,7 @@ final class ChannelConsumerLoop {
     case (.postpone(let seconds), _): postpone(request, wantedMilliseconds: seconds * 1000)
     case (_, .failure(let fault)): refuse(request, ChannelReply(to: fault))
     case (_, .success), (_, nil):
-      if delivery.channel == ChannelConsumerLoop.isolatedChannel { recallIsolated(request) } else { recall(request) }
+      if delivery.channel == ChannelConsumerLoop.isolatedChannel { recallIsolated(request) } else { enter(request) }
     }
   }
 
@@ -408,8 +426,11 @@ final class ChannelConsumerLoop {
 
   private func run(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
     guard !request.isGivenUp else { return giveUp(request, job) }
+    let pool = access.pool(of: job)
+    let asked = pool.map { access.shares.asked($0) }
     runner.run(job, isRepeated: request.isRepeated) { [weak self] result in
       guard let self else { return }
+      if let pool, let asked { access.shares.answered(pool, result.isTemporaryFailure ? .bad : .good, since: asked) }
       switch result {
       case .success(let reply): finish(request, reply)
       case .failure(let failure): failed(request, failure)
@@ -427,26 +448,6 @@ final class ChannelConsumerLoop {
     reply.failure = reported
     // For example, no credential serves the app.
     if reported.kind == .invalid { refuse(request, reply) } else { finish(request, reply) }
-  }
-
-  /// Retries later: a copy waits in a retry queue for about as long as the request is old, but not much beyond the
-  /// request's maximum age.
-  private func again(_ request: ChannelConsumerRequest, _ failure: ChannelRegistryFailure) {
-    if case .apns(let failure) = failure, failure.isAmbiguous { request.isRepeated = true }
-    let age = max(0, loop.now.unixMilliseconds - request.firstSeen)
-    guard age < settings.ageMaximumMilliseconds else {
-      guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
-      var reply = ChannelReply(to: job)
-      reply.failure = ChannelReply.Failure(.unavailable, detail: failure.description)
-      return fail(request, reply, failure.description)
-    }
-    postpone(request, wantedMilliseconds: min(age, settings.ageMaximumMilliseconds - age))
-  }
-
-  private func postpone(_ request: ChannelConsumerRequest, wantedMilliseconds: Int64) {
-    let delays = Topology.channelDelaysSeconds
-    registry.counters.postponed += 1
-    request.postpone(seconds: delays.last { Int64($0) * 1000 <= wantedMilliseconds } ?? delays[0])
   }
 
   func fail(_ request: ChannelConsumerRequest, _ reply: ChannelReply, _ detail: String) {

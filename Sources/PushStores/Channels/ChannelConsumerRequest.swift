@@ -41,19 +41,24 @@ final class ChannelConsumerRequest {
     private static let pauseMilliseconds: Int64 = 100
     private static let pauseMaximumMilliseconds: Int64 = 5_000
 
+    /// It is an answer that its own queue refused, and will be tried there again.
+    var isRefusedReply: Bool { target == .reply && refusals > 0 }
+
     /// The broker refused it. Other messages go on meanwhile.
-    mutating func refused(now: Instant) {
+    /// - Parameter triesReply: an answer is tried again in its own queue.
+    mutating func refused(now: Instant, triesReply: Bool) {
       let pause = Publish.pauseMilliseconds << min(refusals, 6)
       heldUntil = now.adding(milliseconds: min(pause, Publish.pauseMaximumMilliseconds))
       refusals += 1
       state = .waiting
-      if target == .reply, refusals == Publish.repliesMaximum { redirect() }
+      if target == .reply, refusals == Publish.repliesMaximum || !triesReply { redirect() }
     }
 
     /// The answer's own queue does not take it.
     mutating func redirect() {
       target = .results
       refusals = 0
+      heldUntil = Instant(nanoseconds: .min)
     }
   }
 
@@ -80,6 +85,10 @@ final class ChannelConsumerRequest {
   /// Why the original becomes a dead letter; nil: it does not.
   private(set) var deadReason: (reason: StaticString, detail: String)?
   var publishes: [Publish] = []
+  /// Whose share it takes while it is in progress; nil: nobody's.
+  var pool: ChannelPoolID?
+  /// It has not begun: it waits for its pool's share.
+  var isWaiting = false
 
   /// - Parameter parsed: nil: it is isolated or postponed unparsed.
   init(
@@ -146,6 +155,8 @@ final class ChannelConsumerRequest {
 
   var isSettled: Bool { !publishes.isEmpty && publishes.allSatisfy { $0.state == .confirmed } }
 
+  var hasRefusedReply: Bool { publishes.contains { $0.isRefusedReply } }
+
   /// A message was published at or before `limit`, and the broker has not settled it.
   func waits(since limit: Instant) -> Bool {
     publishes.contains { publish in
@@ -168,11 +179,16 @@ final class ChannelConsumerRequest {
 
   /// The broker settled a message. An answer that was returned, or refused several times, goes to the results exchange instead; all others
   /// are published again.
-  func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool, now: Instant) {
+  /// - Parameter triesReply: an answer is refused several times before that.
+  func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool, triesReply: Bool, now: Instant) {
     for index in publishes.indices {
       switch publishes[index].state {
       case .unconfirmed(let own) where own == number || isMultiple && own <= number:
-        if isConfirmed { publishes[index].state = .confirmed } else { publishes[index].refused(now: now) }
+        if isConfirmed {
+          publishes[index].state = .confirmed
+        } else {
+          publishes[index].refused(now: now, triesReply: triesReply)
+        }
       case .returned(let own) where own == number || isMultiple && own <= number:
         if publishes[index].target == .reply { publishes[index].redirect() }
         publishes[index].state = .waiting

@@ -14,8 +14,16 @@ package struct ChannelConsumerSettings: Sendable {
   package var prefix: String
   package var client: ChannelClientConfiguration
   package var limit = ChannelLimit()
-  /// Maximum requests in progress.
-  package static let requestsMaximum: UInt16 = 64
+  /// Maximum requests in progress or waiting for it.
+  package static let requestsMaximum: UInt16 = 320
+  /// Requests in progress, and what may wait.
+  package var shares = FairShareLimits(progressMaximum: 192, slowWaitingMaximum: 64, slowMilliseconds: 1_000)
+  /// Requests in progress of one credential in one environment.
+  package var window = ChannelConsumerSettings.window
+  /// The same of all that are stuck, if their answers are only slow.
+  package var slowMaximum = 32
+  /// Answers at once that wait to be tried again after their own queue refused them; others go to the results at once.
+  package var refusedRepliesMaximum = 64
   /// How long an answer is stored, to answer a redelivered request.
   package var answerSeconds = 6 * 3600
   /// A request is given up at this age if APNs or Redis prevents it.
@@ -25,6 +33,14 @@ package struct ChannelConsumerSettings: Sendable {
   package var useMilliseconds: Int64 = 10_000
   /// Maximum questions of lanes in progress.
   package var questionsMaximum = 256
+
+  private static var window: ShareState.Limits {
+    var limits = ShareState.Limits(maximum: 64)
+    limits.start = 16
+    limits.probes = 4
+    limits.stuckLooks = 10
+    return limits
+  }
 
   package init(
     rabbitmq: RabbitMQSettings, redis: RedisConfiguration, redisTLS: TLSContext?, prefix: String,

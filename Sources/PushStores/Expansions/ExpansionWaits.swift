@@ -89,7 +89,7 @@ extension ExpansionRunner {
 
   /// Puts off what exceeds an app's share.
   func putOffExcess() {
-    for (delivery, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
+    for (delivery, _, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
       counters.waitsForShare += 1
       let seconds = FairShareLimits.delaySeconds(
         slowMilliseconds: slowMilliseconds, of: Topology.expansionDelaysSeconds, random: random.next())

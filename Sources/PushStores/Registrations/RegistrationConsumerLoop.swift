@@ -404,7 +404,7 @@ final class RegistrationConsumerLoop {
   /// Puts off what exceeds an app's share. While one Redis is away, nobody's registrations can be stored: they stay in the queue.
   private func putOffExcess() {
     guard drainDeadline == nil, settings.redis.topology == .cluster || waits.isEmpty else { return }
-    for (delivery, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
+    for (delivery, _, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
       putOffCount += 1
       let seconds = FairShareLimits.delaySeconds(
         slowMilliseconds: slowMilliseconds, of: Topology.registrationDelaysSeconds, random: random.next())
