@@ -33,7 +33,7 @@ package enum AdminServer {
   }
 
   private static func router(for worker: Worker) -> Router<AdminContext> {
-    let router = Router(context: AdminContext.self)
+    let router = Router(context: AdminContext.self, options: .autoGenerateHeadEndpoints)
     router.get("livez") { _, _ in
       let stalled = await worker.stalledLanes()
       return stalled.isEmpty

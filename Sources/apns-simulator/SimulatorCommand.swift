@@ -137,8 +137,11 @@ struct SimulatorCommand: ParsableCommand {
   }
 
   private func registrationTarget(_ url: String) throws(SimulatorError) -> RegistrationTarget {
-    if url.hasPrefix("http://") { return try .webhook(url) }
-    if url.hasPrefix("amqp://") || url.hasPrefix("amqps://") { return try .queue(url, name: registrationsQueue) }
+    switch url.split(separator: ":", maxSplits: 1).first?.lowercased() {
+    case "http": return try .webhook(url)
+    case "amqp", "amqps": return try .queue(url, name: registrationsQueue)
+    default: break
+    }
     throw SimulatorError("--registrations takes http://host:port/path or amqp://user:password@host:port/vhost")
   }
 

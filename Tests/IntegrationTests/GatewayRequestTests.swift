@@ -211,9 +211,9 @@ struct GatewayRequestTests {
   @Test func aHEADHasNoBodyAndTheClientsCloseIsHeeded() throws {
     let world = try GatewayWorld("head")
     let client = try Client(world)
-    client.send("HEAD /v1/outcomes HTTP/1.1\r\nHost: a\r\n\r\n")
+    client.send("HEAD /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n")
     let refusal = try #require(client.answer(hasBody: false))
-    #expect(refusal.status == 405 && refusal.head.contains("Allow: GET"))
+    #expect(refusal.status == 405 && refusal.head.contains("Allow: POST"))
     for path in ["/readyz", "/metrics", "/docs", "/openapi.json"] {
       client.send("HEAD \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
       #expect(client.answer(hasBody: false)?.status == 200)
@@ -238,6 +238,23 @@ struct GatewayRequestTests {
     let absolute = try Client(world)
     absolute.send("GET http://a.example/v1/segments/none?app=com.example.app HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(absolute.answer()?.status == 401)
+  }
+
+  /// HEAD has the answer of GET without its body, and changes nothing (RFC 9110, 9.1 and 9.3.2).
+  @Test func everyPathWithGETAnswersHEAD() throws {
+    let world = try GatewayWorld("heads")
+    _ = try world.ask("PUT", "/v1/segments/gold", body: #"{"filter":{"tag":"plan","is":"gold"}}"#)
+    let id = try world.id(world.ask("POST", "/v1/jobs", body: world.job()))
+    for path in ["/v1/segments/gold", "/v1/segments/none", "/v1/jobs/\(id)", "/v1/jobs/none", "/v1/activities/none"] {
+      let (get, head) = (try world.ask("GET", path), try world.ask("HEAD", path))
+      #expect(head.status == get.status && head.body.isEmpty, "\(path): \(head.status)")
+      #expect(head.headers["content-length"] == "\(get.body.utf8.count)", "\(path)")
+    }
+    let events = try world.ask("HEAD", "/v1/outcomes")
+    #expect(events.status == 200 && events.body.isEmpty && events.headers["content-type"] == "text/event-stream")
+    #expect(events.headers["content-length"] == nil && events.headers["transfer-encoding"] == nil)
+    #expect(try world.ask("HEAD", "/v1/outcomes?after=x").status == 400)
+    #expect(try world.ask("HEAD", "/v1/segments/gold", key: "hk_none").status == 401)
   }
 
   /// A proxy in front may have read a different one than the gateway would.

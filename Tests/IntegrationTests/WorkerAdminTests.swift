@@ -31,6 +31,10 @@ struct WorkerAdminTests {
     #expect(world.waitUntilReady(), "\(worker.log)")
     #expect(world.admin("/livez")?.status == 200)
     #expect(world.admin("/nothing")?.status == 404)
+    for path in ["/livez", "/readyz", "/metrics", "/status"] {
+      let head = LoopbackHTTP.request("HEAD", path, port: world.adminPort)
+      #expect(head?.status == 200 && head?.body.isEmpty == true, "\(path): \(head?.status ?? 0)")
+    }
     #expect(worker.log.contains("\"address\":\"127.0.0.1:\(world.adminPort)\""), "\(worker.log)")
     #expect(worker.log.contains("\"credentials\":[\"main\"],\"lanes\":2,"), "\(worker.log)")
 

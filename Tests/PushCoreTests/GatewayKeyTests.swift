@@ -113,6 +113,21 @@ import Testing
     }
   }
 
+  /// RFC 8941, 3.1.2: parameters that a reader does not know are ignored.
+  @Test func parametersOfAnIdempotencyKeyAreIgnored() {
+    for sound in [
+      ";a", ";a=b", ";a=1;  b=-2.5;c", ";*x_y-z.1=?1", #";a="b;c\"d\\""#, ";a=:aGk=:", ";a=*/t:!", ";a=@1796000000",
+    ] {
+      #expect(IdempotencyKey(field: "\"k\"" + sound)?.text == "k", "\(sound)")
+    }
+    for wrong in [
+      ";", ";A", ";a=", #";a="b"#, #";a=""#, " ;a", ";a=:aGk", ";a=b c", "a", " ", ",\"l\"", ";a=é", #";a="\b""#, ";1",
+    ] {
+      #expect(IdempotencyKey(field: "\"k\"" + wrong) == nil, "\(wrong)")
+    }
+    #expect(IdempotencyKey(field: "k;a=b")?.text == "k;a=b")
+  }
+
   @Test func aTraceIsPassedOnOrIgnored() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     #expect(TraceContext(traceparent: parent, tracestate: "a=b")?.tracestate == "a=b")

@@ -34,6 +34,8 @@ struct AMQPAddressTests {
     #expect(address.hostAndPort == "[::1]:5671")
     #expect(try AMQPAddress("amqp://[::1]:99").port == 99)
     #expect(try AMQPAddress("amqp://a@h").password == "")
+    #expect(try AMQPAddress("AMQP://h") == AMQPAddress("amqp://h"))
+    #expect(try AMQPAddress("AmqpS://h:1").usesTLS)
   }
 
   @Test(arguments: [

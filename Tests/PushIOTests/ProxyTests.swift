@@ -102,7 +102,28 @@ private final class TestProxy: ListenerDelegate {
     #expect(transport.peerDescription.contains("apns.test:\(server.port) (proxy "))
   }
 
+  /// A proxy may send any number of 1xx answers before its final one (RFC 9110, 15.2).
   @Test(arguments: [
+    "HTTP/1.1 100 Continue\r\n\r\n",
+    "HTTP/1.1 102 Processing\r\nX: y\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n",
+  ])
+  func anInterimAnswerIsNotTheAnswer(_ interim: String) throws {
+    let loop = try EventLoop()
+    let proxy = try TestProxy(loop: loop)
+    proxy.refusal = { _ in interim + "HTTP/1.1 200 OK\r\n\r\n" }
+    let delegate = RecordingDelegate()
+    let transport = Transport.connect(
+      loop: loop, to: Endpoint(host: "apns.test", port: 443), tls: nil,
+      options: options(Endpoint(host: "127.0.0.1", port: proxy.port)), delegate: delegate)
+    #expect(loop.turn { delegate.openCount + delegate.closeCount > 0 })
+    #expect(delegate.openCount == 1 && delegate.error == nil, "\(delegate.error?.description ?? "")")
+    transport.close()
+  }
+
+  @Test(arguments: [
+    ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 Forbidden\r\n\r\n", "does not allow CONNECT to apns.test:443 (403"),
+    ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "refused CONNECT to apns.test:443 (101"),
+    (String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 400), "answered with an endless head"),
     ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "refused the login (407"),
     ("HTTP/1.1 403 Forbidden\r\n\r\n", "does not allow CONNECT to apns.test:443 (403"),
     ("HTTP/1.0 502 Bad Gateway\r\nX: y\r\n\r\n", "cannot reach apns.test:443 (502"),

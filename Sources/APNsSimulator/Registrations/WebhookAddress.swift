@@ -14,7 +14,7 @@ struct WebhookAddress: Hashable, Sendable {
 
   init(_ url: String) throws(Refusal) {
     let start = "http://"
-    guard url.hasPrefix(start) else { throw Refusal(rule: "does not begin with http://") }
+    guard url.prefix(start.count).lowercased() == start else { throw Refusal(rule: "does not begin with http://") }
     guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
       throw Refusal(rule: "has a character that no URL has")
     }

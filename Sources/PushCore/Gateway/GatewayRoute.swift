@@ -91,11 +91,10 @@ package enum GatewayRoute: Hashable, Sendable {
   package var methods: [String] {
     switch self {
     case .jobs, .control, .segmentCount, .liveActivities: ["POST"]
-    case .job, .activity, .outcomes: ["GET"]
-    case .description, .page, .alive, .ready, .metrics: ["GET", "HEAD"]
+    case .job, .activity, .outcomes, .description, .page, .alive, .ready, .metrics: ["GET", "HEAD"]
     case .device: ["PUT"]
     case .user: ["DELETE"]
-    case .segment: ["PUT", "GET", "DELETE"]
+    case .segment: ["PUT", "GET", "HEAD", "DELETE"]
     }
   }
 

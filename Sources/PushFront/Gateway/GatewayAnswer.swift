@@ -8,6 +8,8 @@ struct GatewayAnswer: Sendable {
     case bytes([UInt8])
     /// Writes parts until the task is cancelled.
     case stream(@Sendable (GatewayExchange) async throws -> Void)
+    /// A HEAD asked for the head of a stream.
+    case none
   }
 
   let status: Int
@@ -43,10 +45,10 @@ struct GatewayAnswer: Sendable {
     }
   }
 
-  /// Events until the client goes or the server stops.
-  init(events: @escaping @Sendable (GatewayExchange) async throws -> Void) {
+  /// Events until the client goes or the server stops; nil: only their head.
+  init(events: (@Sendable (GatewayExchange) async throws -> Void)?) {
     status = 200
-    body = .stream(events)
+    body = events.map { .stream($0) } ?? .none
     add("Content-Type", "text/event-stream")
   }
 
@@ -91,6 +93,7 @@ struct GatewayAnswer: Sendable {
     if isLast { buffer.writeString("\r\nConnection: close") }
     switch body {
     case .stream: buffer.writeString(isChunked ? "\r\nTransfer-Encoding: chunked\r\n\r\n" : "\r\n\r\n")
+    case .none: buffer.writeString("\r\n\r\n")
     case .bytes where status == 204: buffer.writeString("\r\n\r\n")
     case .bytes(let bytes):
       buffer.writeString("\r\nContent-Length: ")

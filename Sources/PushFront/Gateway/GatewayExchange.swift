@@ -54,7 +54,7 @@ final class GatewayExchange: Sendable {
   /// Sends the answer.
   func send(_ answer: GatewayAnswer) async {
     switch answer.body {
-    case .bytes: onLoop { $0.send(answer) }
+    case .bytes, .none: onLoop { $0.send(answer) }
     case .stream(let write):
       onLoop { $0.beginStream(answer) }
       do {

@@ -64,8 +64,8 @@ struct GatewayResponder: Sendable {
     case .segment(let code):
       switch call.request.method {
       case .PUT: return try await SegmentRoutes.put(code, call)
-      case .GET: return try await SegmentRoutes.get(code, call)
-      default: return try await SegmentRoutes.delete(code, call)
+      case .DELETE: return try await SegmentRoutes.delete(code, call)
+      default: return try await SegmentRoutes.get(code, call)
       }
     case .segmentCount(let code): return try await SegmentRoutes.count(code, call)
     case .activity(let id): return try await ActivityRoutes.get(id, call)

@@ -1,4 +1,5 @@
 import NIOCore
+import NIOHTTP1
 import PushCore
 import PushOperations
 
@@ -13,6 +14,10 @@ enum OutcomeRoute {
       reader = try await backend.outcomes(of: scope, after: after, key: call.key)
     } catch {
       throw problem(error, after: after)
+    }
+    guard call.request.method != .HEAD else {
+      backend.remove(reader)
+      return GatewayAnswer(events: nil)
     }
     return GatewayAnswer { exchange in
       defer { backend.remove(reader) }

@@ -101,8 +101,9 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
     return rest
   }
 
+  /// A scheme has no case (RFC 3986, 3.1).
   private static func dropPrefix(_ prefix: String, from text: inout Substring) -> Bool {
-    guard text.hasPrefix(prefix) else { return false }
+    guard text.prefix(prefix.count).lowercased() == prefix else { return false }
     text = text.dropFirst(prefix.count)
     return true
   }

@@ -9,7 +9,7 @@ struct ProxyTunnel {
     case failed(String)
   }
 
-  /// An answer's head is at most this long, bytes.
+  /// An answer's head is at most this long, with the interim answers before it, bytes.
   static let headMaximum = 8 * 1024
 
   /// What is sent first.
@@ -17,6 +17,7 @@ struct ProxyTunnel {
   private let proxy: Proxy
   private let target: Endpoint
   private var head: [UInt8] = []
+  private var receivedCount = 0
 
   init(proxy: Proxy, target: Endpoint) {
     self.proxy = proxy
@@ -30,9 +31,14 @@ struct ProxyTunnel {
   mutating func receive(_ bytes: Span<UInt8>) -> Progress {
     for index in bytes.indices {
       head.append(bytes[index])
-      if head.count > ProxyTunnel.headMaximum { return failed("answered with an endless head: not an HTTP proxy") }
+      receivedCount += 1
+      if receivedCount > ProxyTunnel.headMaximum { return failed("answered with an endless head: not an HTTP proxy") }
       guard head.suffix(4).elementsEqual("\r\n\r\n".utf8) else { continue }
       let progress = judge()
+      if progress == .more {
+        head.removeAll(keepingCapacity: true)
+        continue
+      }
       // The client starts TLS, so nothing may come from behind the proxy yet.
       if progress == .open, index + 1 < bytes.count { return failed("sent bytes of its own into the tunnel") }
       return progress
@@ -45,6 +51,7 @@ struct ProxyTunnel {
     failed(head.isEmpty ? "closed the connection without an answer" : "closed the connection within its answer")
   }
 
+  /// What a whole head says; `.more`: an interim answer, and the final one follows (RFC 9110, 15.2).
   private func judge() -> Progress {
     let line = String(decoding: head.prefix { $0 != 13 && $0 != 10 }, as: UTF8.self)
     let words = line.split(separator: " ", maxSplits: 2)
@@ -53,6 +60,7 @@ struct ProxyTunnel {
     }
     let reason = words.dropFirst().joined(separator: " ").prefix(120)
     switch status {
+    case 100, 102..<200: return .more
     case 200..<300: return .open
     case 407: return failed("refused the login (\(reason)): check user and password of apns.proxy")
     case 403, 405: return failed("does not allow CONNECT to \(target) (\(reason)): allow its host and port there")
