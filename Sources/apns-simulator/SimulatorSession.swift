@@ -13,27 +13,35 @@ struct SimulatorSession {
     let folder = command.folder ?? temporary
     // Without --folder, no file is left.
     defer { try? FileManager.default.removeItem(atPath: temporary) }
+    var writtenFolders: [String] = []
     if command.plaintext {
       options.security = .plaintext
     } else if let certificate = command.certificate, let key = command.key {
       options.security = .files(certificate: certificate, key: key, clientAuthority: command.clientAuthority)
     } else {
       options.security = .ownAuthority(folder: folder)
+      writtenFolders.append(folder)
     }
-    var credential: (made: SimulatorCredential, file: String)?
+    var made: SimulatorCredential?
+    let credentialFolder = command.writeCredential ?? folder
     if let path = command.publicKey {
       let pem = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
       options.keys = [try RegisteredKey(team: command.team, key: command.keyID, publicKeyPEM: pem)]
     } else if command.writeCredential != nil || (!command.anyKey && !command.noCredentials && !command.fast) {
-      let made = try SimulatorCredential(team: command.team, key: command.keyID)
-      options.keys = [try made.registration()]
-      credential = (made, try made.write(to: command.writeCredential ?? folder))
+      let new = try SimulatorCredential(team: command.team, key: command.keyID)
+      options.keys = [try new.registration()]
+      made = new
+      writtenFolders.append(credentialFolder)
     }
+    let locks = try FolderLock.locks(of: writtenFolders)
+    defer { for lock in locks { lock.release() } }
 
     let stop = DispatchSemaphore(value: 0)
     let signals = SignalWatch { stop.signal() }
     let simulator = try Simulator(options)
     let ports = try simulator.start()
+    // Clients find the key that this simulator knows only if it listens.
+    let credential = try made.map { (made: $0, file: try $0.write(to: credentialFolder)) }
     tellPrograms(ports, credential)
     if !command.quiet { tellPeople(ports, credential, folder) }
     let counters = command.quiet ? nil : CounterLine(simulator)
