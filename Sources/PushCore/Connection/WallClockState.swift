@@ -11,42 +11,59 @@ package struct WallClockState: Sendable {
     case apnsRefusal
   }
 
-  /// A worker's clock that differs by less agrees: answers take time.
-  package static let toleranceMilliseconds: Int64 = 1_000
-  /// The same of gateways and commands, whose times order what different ones of them take.
-  package static let preciseToleranceMilliseconds: Int64 = 20
-  /// The same of APNs' dates, which have whole seconds and come with answers that may take some.
+  /// A clock that surely does not differ by more agrees with Redis'. The times of different processes order what they take.
+  package static let toleranceMilliseconds: Int64 = 20
+  /// A sample of Redis' time is replaced by a less exact one once it is so old.
+  package static let sampleMilliseconds: Int64 = 60_000
+  /// A clock that differs by less from APNs' dates agrees, which have whole seconds and come with answers that may take some.
   package static let apnsToleranceMilliseconds = ClockState.toleranceSeconds * 1_000
   /// Herald goes by APNs' clock only if it differs by more.
   package static let apnsGapMilliseconds: Int64 = 60_000
   /// So many of APNs' dates in a row must agree before Herald goes by them: one may be of a server with a wrong clock.
   package static let apnsDatesMinimum = 3
 
-  private let redisToleranceMilliseconds: Int64
-  /// Their times less the monotonic clock's, milliseconds: setting this machine's clock does not change them.
-  private var redis: Int64?
+  /// Redis' time, when it was heard.
+  private struct Sample {
+    /// As `apns`.
+    var base: Int64
+    /// By how much it may be off: half of what the answer took. Milliseconds.
+    var error: Int64
+    var heardAt: Instant
+  }
+
+  private var redis: Sample?
+  /// Its time less the monotonic clock's, milliseconds: setting this machine's clock does not change it.
   private var apns: Int64?
   /// APNs' dates in a row that agree.
   private var apnsDates = 0
   /// One of them came with a refusal.
   private var hasRefused = false
 
-  /// - Parameter redisToleranceMilliseconds: a clock that differs from Redis' by less is not corrected.
-  package init(redisToleranceMilliseconds: Int64 = WallClockState.toleranceMilliseconds) {
-    self.redisToleranceMilliseconds = redisToleranceMilliseconds
-  }
+  package init() {}
 
   /// - Parameters:
   ///   - unixMilliseconds: the source's time; one that no clock has is ignored.
+  ///   - error: by how much it may be off, milliseconds.
   ///   - monotonic: when it had it.
-  package mutating func heard(_ source: Source, unixMilliseconds: Int64, at monotonic: Instant) {
+  package mutating func heard(_ source: Source, unixMilliseconds: Int64, error: Int64 = 0, at monotonic: Instant) {
     guard 0...Limits.unixSecondsMaximum * 1_000 ~= unixMilliseconds else { return }
     let base = unixMilliseconds - monotonic.nanoseconds / 1_000_000
     switch source {
-    case .redis: redis = base
+    case .redis: heardRedis(Sample(base: base, error: error, heardAt: monotonic))
     case .apns: heardAPNs(base, isRefusal: false)
     case .apnsRefusal: heardAPNs(base, isRefusal: true)
     }
+  }
+
+  /// The most exact sample of a minute counts, unless the next one says that it is wrong.
+  private mutating func heardRedis(_ sample: Sample) {
+    if let redis, redis.error < sample.error,
+      sample.heardAt.milliseconds(since: redis.heardAt) < WallClockState.sampleMilliseconds,
+      (redis.base - sample.base).magnitude <= UInt64(redis.error + sample.error + WallClockState.toleranceMilliseconds)
+    {
+      return
+    }
+    redis = sample
   }
 
   private mutating func heardAPNs(_ base: Int64, isRefusal: Bool) {
@@ -71,10 +88,12 @@ package struct WallClockState: Sendable {
       guard let apns, isAPNsSure, isGap(apns, own) else { return 0 }
       return apns - own
     }
-    guard (redis - own).magnitude > UInt64(redisToleranceMilliseconds) else { return 0 }
+    guard (redis.base - own).magnitude > UInt64(max(redis.error, WallClockState.toleranceMilliseconds)) else {
+      return 0
+    }
     let tolerance = UInt64(WallClockState.apnsToleranceMilliseconds)
-    if let apns, (apns - own).magnitude <= tolerance, (apns - redis).magnitude > tolerance { return 0 }
-    return redis - own
+    if let apns, (apns - own).magnitude <= tolerance, (apns - redis.base).magnitude > tolerance { return 0 }
+    return redis.base - own
   }
 
   /// The time by which APNs judges provider tokens, Unix milliseconds; nil: not known.

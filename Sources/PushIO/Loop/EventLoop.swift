@@ -169,9 +169,9 @@ package final class EventLoop {
   /// Another clock's time, Unix milliseconds, as it is now.
   /// - Returns: how far it is ahead of this machine's own clock, milliseconds; negative: behind.
   @discardableResult
-  package func heard(_ source: WallClockState.Source, unixMilliseconds: Int64) -> Int64 {
+  package func heard(_ source: WallClockState.Source, unixMilliseconds: Int64, error: Int64 = 0) -> Int64 {
     let machine = EventLoop.readClocks(kernel)
-    wallClock.heard(source, unixMilliseconds: unixMilliseconds, at: machine.monotonic)
+    wallClock.heard(source, unixMilliseconds: unixMilliseconds, error: error, at: machine.monotonic)
     return unixMilliseconds &- machine.unixMilliseconds
   }
 

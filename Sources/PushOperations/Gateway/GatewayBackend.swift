@@ -40,7 +40,7 @@ package final class GatewayBackend: Sendable {
   }
 
   package let keys = KeyRing()
-  private let wallClock = WallClock(isPrecise: true)
+  private let wallClock = WallClock()
   private let settings: GatewaySettings
   private let logger: Logger
   private let afterTurn: @Sendable (@escaping @Sendable () -> Void) -> Void

@@ -40,8 +40,6 @@ package final class RedisClient {
   /// by a failover to a replica that missed writes or by a backup.
   package private(set) var generation: UInt64 = 0
   private var onTime: (Int64) -> Void = { _ in }
-  /// When it last told its time well enough; nil: never.
-  private var timeHeardAt: Instant?
 
   /// Maximum redirects of one command.
   private static let redirectsMaximum = 8
@@ -52,9 +50,6 @@ package final class RedisClient {
   private static let timeMilliseconds: Int64 = 10_000
   /// An answer that took longer tells too little.
   private static let timeRoundTripMaximum: Int64 = 1_000
-  /// The same for a minute after the time was told: half of a round trip is its error.
-  private static let nextRoundTripMaximum: Int64 = 50
-  private static let timeKeptMilliseconds: Int64 = 60_000
 
   /// - Parameter seed: of the pauses between connects; different in each client.
   package init(
@@ -143,7 +138,6 @@ package final class RedisClient {
         lastFailure = nil
         generation &+= 1
         // It may be another server than before.
-        timeHeardAt = nil
         if timeDue != nil { timeDue = loop.now.monotonic }
       case .disconnected(let error):
         lastFailure = "\(error)"
@@ -173,9 +167,9 @@ package final class RedisClient {
       let now = loop.now.monotonic
       timeDue = now.adding(milliseconds: RedisClient.timeMilliseconds)
       let tookMilliseconds = now.milliseconds(since: asked)
-      guard case .success(let time) = result, tookMilliseconds <= roundTripMaximum(now) else { return }
-      timeHeardAt = now
-      onTime(loop.heard(.redis, unixMilliseconds: time + tookMilliseconds / 2))
+      guard case .success(let time) = result, tookMilliseconds <= RedisClient.timeRoundTripMaximum else { return }
+      let half = tookMilliseconds / 2
+      onTime(loop.heard(.redis, unixMilliseconds: time + half, error: half))
     }
   }
 
@@ -191,13 +185,6 @@ package final class RedisClient {
           return .success(seconds * 1_000 + micros / 1_000)
         })
     }
-  }
-
-  private func roundTripMaximum(_ now: Instant) -> Int64 {
-    guard let timeHeardAt, now.milliseconds(since: timeHeardAt) < RedisClient.timeKeptMilliseconds else {
-      return RedisClient.timeRoundTripMaximum
-    }
-    return RedisClient.nextRoundTripMaximum
   }
 
   /// Closes for good; outstanding commands fail.
