@@ -82,7 +82,7 @@ package struct ServiceAddress: Hashable, Sendable {
       if isURL, let colon = authority.firstIndex(of: ":"), !isPort(authority[authority.index(after: colon)...]) {
         return scheme + authority[...colon] + "***"
       }
-      return query < text.endIndex && !scheme.isEmpty ? text[..<query] + "?***" : text
+      return query < text.endIndex && (isURL || !scheme.isEmpty) ? text[..<query] + "?***" : text
     }
     let shown = scheme.endIndex <= mark && scheme.allSatisfy { $0.isASCII && $0 != "@" && $0 != "?" } ? scheme : ""
     if query < mark { return shown + "***" }

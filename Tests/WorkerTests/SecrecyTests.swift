@@ -148,6 +148,10 @@ import Testing
       #expect(!text.contains("S3CRET-x"), "\(line): \(text)")
     }
     #expect(ServiceAddress.hidden("redis://a:70000,b:1/x", isURL: true) == "redis://a:70000,b:1/x", "a port is shown")
+    for address in ["localhost:6379", "unix:/p", "h:5672/", "h"] {
+      let shown = ServiceAddress.hidden("\(address)?sentinel_password=hunter2&password=x", isURL: true)
+      #expect(!shown.contains("hunter2") && !shown.contains("=x") && shown.hasPrefix(address.prefix(1)), "\(shown)")
+    }
   }
 
   @Test func passphrasesPrintAsStars() {
