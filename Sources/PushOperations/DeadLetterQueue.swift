@@ -185,7 +185,13 @@ package struct DeadLetterQueue {
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     // A replayed job is no newer than before.
-    if let order = metadata.orderedAt { properties.addHeader(RabbitMQPublishProperties.orderHeader, order) }
+    var points = OrderPoints()
+    if let time = metadata.firstSeen ?? metadata.enqueuedAt {
+      let point = metadata.order ?? points.next(timestamp: metadata.timestamp, receivedAt: time)
+      properties.addHeader(RabbitMQPublishProperties.orderHeader, point)
+    } else if let point = metadata.order {
+      properties.addHeader(RabbitMQPublishProperties.orderHeader, point)
+    }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
     if letter.queue == nil { properties.addHeader("x-herald-replay", true) }
     guard letter.isPart else { return }

@@ -55,10 +55,11 @@ struct ActivityRegistryTests {
   /// As its producer said it: in a sequence, in a second, or not at all. Some jobs come seconds late.
   private func order(_ random: inout SeededRandom, now: Int64) -> JobOrder {
     let at = now - Int64(random.next() % 4) * 900
-    switch random.next() % 3 {
-    case 0: return JobOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil)
-    case 1: return JobOrder(sequence: nil, timestamp: at / 1_000)
-    default: return .arrival
+    switch random.next() % 4 {
+    case 0: return JobOrder(sequence: at * 1_000 + Int64(random.next() % 3), timestamp: nil, point: 0)
+    case 1: return JobOrder(sequence: nil, timestamp: at / 1_000, point: at * 1_000)
+    case 2: return JobOrder(sequence: nil, timestamp: nil, point: at * 1_000, way: .returning)
+    default: return JobOrder(sequence: nil, timestamp: nil, point: now * 1_000)
     }
   }
 

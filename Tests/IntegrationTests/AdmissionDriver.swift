@@ -8,6 +8,7 @@ final class AdmissionDriver<State: AdmissionStore> {
   var state: State
   private let loop: EventLoop
   private var nextIndex: UInt32 = 0
+  private var points = OrderPoints()
   /// Where the claims' numbers start. Lanes draw theirs at random.
   private let claimBase = UInt32.random(in: 1 ... .max / 2)
   /// Answers that came while the driver waited for another one.
@@ -71,7 +72,11 @@ final class AdmissionDriver<State: AdmissionStore> {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(
-      enqueuedAt: firstSeen ?? now.unixMilliseconds, orderedAt: timestamp,
+      enqueuedAt: firstSeen ?? now.unixMilliseconds,
+      order: JobOrder(
+        sequence: job.sequence, timestamp: timestamp,
+        point: points.next(timestamp: timestamp, receivedAt: firstSeen ?? now.unixMilliseconds),
+        way: firstSeen == nil ? .first : .made),
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
       takeover: takeover, isDropped: isDropped, isOver: isOver)
     state.admit(

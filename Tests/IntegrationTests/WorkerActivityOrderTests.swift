@@ -207,6 +207,23 @@ struct WorkerActivityOrderTests {
     try world.waitUntil(ids) { $0.content["eta"] == count }
   }
 
+  /// Nobody numbers them, and some wait for the share of their app: what comes back is not newer than what came meanwhile.
+  @Test(arguments: [false, true]) func anUnnumberedBurst_endsWithItsLast(isStamped: Bool) throws {
+    let world = try World(isStamped ? "stamped" : "unnumbered")
+    defer { world.close() }
+    let ids = Self.ids(40)
+    try world.run(ids)
+    let count = 20
+    try world.worker.outside.publish(
+      (1...count).flatMap { number in ids.map { World.update($0, number) } }, exchange: "\(world.worker.prefix).jobs",
+      routingKey: "transactional", timestamp: isStamped ? Int64(Date().timeIntervalSince1970) : nil)
+    let last = try world.activity.ends(ofEach: ids.map { "\($0)-\(count)" })
+    #expect(last.allSatisfy { $0.outcome == "completed" }, "\(last)")
+    let ends = try world.activity.ends(ofEach: ids.flatMap { id in (1..<count).map { "\(id)-\($0)" } })
+    #expect(ends.allSatisfy { $0.outcome == "completed" || $0.cause == "superseded" })
+    try world.waitUntil(ids) { $0.content["eta"] == count }
+  }
+
   /// Its deliveries come again, behind newer updates.
   @Test func aWorkerThatHangs_bringsNoOlderStateBack() throws {
     let world = try World("hang", workers: 2)

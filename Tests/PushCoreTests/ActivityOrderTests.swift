@@ -41,7 +41,7 @@ import Testing
     }
 
     private func order(_ job: Job) -> JobOrder {
-      JobOrder(sequence: job.sequence, timestamp: nil)
+      JobOrder(sequence: job.sequence, timestamp: nil, point: 0)
     }
 
     private mutating func take(_ job: Job) throws {
@@ -172,6 +172,7 @@ import Testing
     var activity: ActivityState?
     var jobs = ActivityJobs()
     var now = ActivityOrderTests.now
+    var points = OrderPoints()
 
     init(isStarted: Bool = true) throws {
       if isStarted { try start() }
@@ -181,12 +182,18 @@ import Testing
       _ = try ActivityState.start(&activity, type: "T", digest: 1, job: 1_000, jobs: &jobs, now: now)
     }
 
+    /// As of a job that comes now.
+    private mutating func order(_ sequence: Int64?, _ timestamp: Int64? = nil) -> JobOrder {
+      JobOrder(
+        sequence: sequence, timestamp: timestamp, point: points.next(timestamp: timestamp, receivedAt: now))
+    }
+
     mutating func take(
       _ job: UInt64, sequence: Int64? = nil, timestamp: Int64? = nil, isEnd: Bool = false, mayWait: Bool = false
     ) throws -> ActivityState.Revised {
       now += 2_000
       return try ActivityState.revise(
-        &activity, isEnd: isEnd, order: JobOrder(sequence: sequence, timestamp: timestamp),
+        &activity, isEnd: isEnd, order: order(sequence, timestamp),
         job: job,
         jobs: &jobs, mayWait: mayWait, now: now)
     }
@@ -196,7 +203,7 @@ import Testing
     ) throws -> ActivityState.Revised {
       try ActivityState.revise(
         &activity, isEnd: showsLast, showsLast: showsLast,
-        order: JobOrder(sequence: sequence, timestamp: nil),
+        order: order(sequence),
         job: job, jobs: &jobs, now: ActivityOrderTests.now + at)
     }
 
@@ -204,7 +211,7 @@ import Testing
     mutating func revise(_ job: UInt64, second: Int64, showsLast: Bool = false) throws -> ActivityState.Revised {
       try ActivityState.revise(
         &activity, isEnd: showsLast, showsLast: showsLast,
-        order: JobOrder(sequence: nil, timestamp: ActivityOrderTests.now / 1_000 + second), job: job, jobs: &jobs,
+        order: order(nil, ActivityOrderTests.now / 1_000 + second), job: job, jobs: &jobs,
         now: ActivityOrderTests.now + 5_000)
     }
 
@@ -212,7 +219,7 @@ import Testing
     mutating func leave(_ job: UInt64, sequence: Int64, mayWait: Bool = false) throws -> ActivityState.Revised {
       var members: [ActivityMember?] = [nil]
       return try ActivityState.leave(
-        &activity, &members, order: JobOrder(sequence: sequence, timestamp: nil), job: job,
+        &activity, &members, order: order(sequence), job: job,
         jobs: &jobs,
         mayWait: mayWait, now: now)
     }
@@ -268,10 +275,19 @@ import Testing
     #expect(try !trace.isTaken(9, timestamp: second))
     #expect(try !trace.isTaken(10, sequence: second * 1_000_000 + 999_999))
     #expect(try trace.isTaken(11, sequence: (second + 1) * 1_000_000))
-    let (place, waited) = ((second + 1) * 1_000_000, (second + 1) * 1_000)
-    #expect(!JobOrder(sequence: nil, timestamp: nil, waitedSince: waited).isOlder(than: place), "it came then")
-    #expect(JobOrder(sequence: nil, timestamp: nil, waitedSince: waited - 1).isOlder(than: place), "and waited since")
-    for time in [Int64.min, .max] { _ = JobOrder(sequence: nil, timestamp: nil, waitedSince: time) }
+    let place = (second + 1) * 1_000_000
+    func isOlder(_ point: Int64, _ timestamp: Int64?, _ way: JobOrder.Way) -> Bool {
+      JobOrder(sequence: nil, timestamp: timestamp, point: point, way: way).isOlder(than: place)
+    }
+    #expect(!isOlder(place, nil, .returning), "it came then")
+    #expect(isOlder(place - 1, nil, .returning), "and waited since")
+    #expect(!isOlder(place - 1, nil, .first) && !isOlder(place - 1, nil, .made), "the place may be by another's clock")
+    #expect(isOlder(place - 1, second, .first), "it is of the second before")
+    for time in [Int64.min, .max] {
+      var points = OrderPoints()
+      _ = JobOrder(sequence: nil, timestamp: nil, point: points.next(timestamp: time, receivedAt: time), way: .made)
+      _ = JobOrder(sequence: nil, timestamp: time, point: time, way: .first)
+    }
     for (job, time) in [(12, -1), (13, second * 1_000), (14, .max)] as [(UInt64, Int64)] {
       #expect(try trace.isTaken(job, timestamp: time), "no time at all: its arrival")
     }

@@ -40,7 +40,7 @@ struct AdmissionMemoryClockTests {
     func job(_ sequence: Int64) -> AdmissionRequest {
       var request = request(UInt64(sequence), claim: UInt32(sequence), perSecond: 1)
       request.collapse = 7
-      request.order = JobOrder(sequence: sequence, timestamp: nil)
+      request.order = JobOrder(sequence: sequence, timestamp: nil, point: 0)
       return request
     }
     let isQuiet = !memory.mayRecall(now: now(0))

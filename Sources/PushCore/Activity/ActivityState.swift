@@ -173,7 +173,7 @@ package struct ActivityState: Hashable, Sendable {
     if let content = state.content, order.isOlder(than: newest) {
       if !isEnd, !content.isBegun, let shown = content.shownPlace, !order.isOlder(than: shown) {
         // Another place than before, although it may be as new: the caller stores its state where this changes.
-        state.content?.shownPlace = max(order.place(after: shown, now: now), shown &+ 1)
+        state.content?.shownPlace = max(order.place(after: shown), shown &+ 1)
         activity = state
       }
       return .superseded(number: 0, by: content.revision.number)
@@ -182,7 +182,7 @@ package struct ActivityState: Hashable, Sendable {
     let waits = showsLast && order.isNumbered ? lastStateSeconds : 0
     let revision = state.next(job, &jobs, now + waits * 1_000)
     state.content = Content(
-      revision: revision, place: order.place(after: newest, now: now), isEnd: isEnd,
+      revision: revision, place: order.place(after: newest), isEnd: isEnd,
       shownPlace: showsLast ? newest : nil,
       isBegun: false)
     if isEnd { state.storedPhase = .ended }

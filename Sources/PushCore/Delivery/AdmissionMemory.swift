@@ -203,7 +203,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private mutating func place(of request: AdmissionRequest, _ now: Now) -> Int64? {
     guard request.collapse != 0, request.isRated else { return nil }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
-    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds) ?? (request.isOrdered ? 0 : nil)
+    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds) ?? (request.order.isNewest ? nil : 0)
   }
 
   /// The newest job was admitted, or waits.
@@ -212,7 +212,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     let end = now.monotonicMilliseconds + settings.collapseMilliseconds
     orderedUntil = max(orderedUntil, end)
     places.set(
-      request.order.place(after: newest, now: now.unixMilliseconds),
+      request.order.place(after: newest),
       for: CollapseKey(device: request.device, collapse: request.collapse), endsAt: end,
       nowMilliseconds: now.monotonicMilliseconds)
   }

@@ -54,9 +54,7 @@ package struct AdmissionRequest: Sendable {
       collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
       // Revisions order an activity's.
       if job.activity.isEmpty {
-        order = JobOrder(
-          sequence: job.sequence, timestamp: arrival.orderedAt,
-          waitedSince: arrival.isReturning ? arrival.enqueuedAt : nil)
+        order = arrival.order
       }
     }
   }
@@ -73,7 +71,7 @@ package struct AdmissionRequest: Sendable {
   }
 
   /// A job with its collapse id that its producer made later supersedes it.
-  package var isOrdered: Bool { order != .arrival && isRated && claim != 0 }
+  package var isOrdered: Bool { collapse != 0 && order != .arrival && isRated && claim != 0 }
 
   /// Whether a claim is this request's own, or its previous attempt's.
   package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }
@@ -87,8 +85,8 @@ package struct AdmissionRequest: Sendable {
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var enqueuedAt: Int64
-  /// As `MessageMetadata.orderedAt`.
-  package var orderedAt: Int64?
+  /// Among the jobs with its collapse id.
+  package var order: JobOrder
   /// The number of the claim that it makes if it is admitted; unique. The number of a claim that it already has renews that claim, without
   /// a charge to the device. 0: it makes no claim, because its time is over and it is only looked up.
   package var claim: UInt32
@@ -104,11 +102,11 @@ package struct JobArrival: Sendable {
   package var isOver: Bool
 
   package init(
-    enqueuedAt: Int64, orderedAt: Int64? = nil, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
+    enqueuedAt: Int64, order: JobOrder = .arrival, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
     takeover: Takeover = .none, isDropped: Bool = false, isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
-    self.orderedAt = orderedAt
+    self.order = order
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning

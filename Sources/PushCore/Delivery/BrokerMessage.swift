@@ -11,8 +11,8 @@ package struct MessageMetadata: Sendable {
   package var tracestate = ByteRange.empty
   /// The AMQP timestamp, Unix seconds, as the producer wrote it: what decides an activity's order must not depend on a worker's clock.
   package var timestamp: Int64?
-  /// `x-herald-ordered-at`: the timestamp of the message that this one was made of, Unix seconds.
-  package var writtenOrder: Int64?
+  /// `x-herald-order`: the job's point in the order (`JobOrder`), where another message has brought it before, Unix microseconds.
+  package var order: Int64?
   /// `timestamp` in Unix milliseconds, never later than the first receipt: when the producer enqueued it. nil if the producer set none.
   package var enqueuedAt: Int64?
   /// `x-delivery-count`: how often the queue delivered this message before; 0 at the first delivery, whatever the header says.
@@ -36,15 +36,14 @@ package struct MessageMetadata: Sendable {
   package var jobClass: JobClass?
   /// `x-herald-waits`: how often an activity's job has waited for its start.
   package var startWaits: UInt32 = 0
+  /// `x-herald-returning`: an audience's message waited in a retry queue.
+  package var isReturning = false
   /// `x-herald-paused-at`: when a page was last put off because its job is paused, Unix milliseconds: its age counts from then.
   package var pausedAt: Int64?
   /// `x-herald-replay`: an operator replayed a dead letter: what has its end is sent again.
   package var isReplay = false
 
   package init() {}
-
-  /// When its producer published the job, Unix seconds, for its order (`JobOrder`): a page and a replayed copy have timestamps of their own.
-  package var orderedAt: Int64? { writtenOrder ?? timestamp }
 
   /// Removes impossible times (before 1970 or after now, Unix milliseconds). Anybody can write headers and properties.
   package mutating func boundTimes(now: Int64) {
@@ -62,7 +61,8 @@ package struct MessageMetadata: Sendable {
     traceparent = .empty
     tracestate = .empty
     timestamp = nil
-    writtenOrder = nil
+    order = nil
+    isReturning = false
     enqueuedAt = nil
     deliveryCount = 0
     attempts = 0

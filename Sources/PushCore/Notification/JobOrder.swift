@@ -2,58 +2,110 @@
 /// The newest one decides what devices show, whichever comes first; where two are as new as each other, the one that comes last.
 ///
 /// All jobs are on one scale, Unix microseconds, because the order would not be one otherwise: with a rule for each pair of kinds, three
-/// jobs could each be older than the next. A `sequence` is a point on it. An AMQP timestamp says only in which second the job was
-/// published: it is older than what is later than that second, and newer than what is before it. A job with neither is as new as its arrival,
-/// also where it waited since.
+/// jobs could each be older than the next. A `sequence` is a point on it. Each other job gets a point where it is first received
+/// (`OrderPoints`), which all its copies carry. Until it waits somewhere it is as new as it may be: an AMQP timestamp says only in which
+/// second it was published, and one without is as new as any. A copy that waited is as new as its point, or it would win over what came
+/// meanwhile.
 package struct JobOrder: Hashable, Sendable {
   /// Unix microseconds.
   package let earliest: Int64
   package let latest: Int64
+  /// It has a number of its own: others have come too late only if theirs is smaller.
+  package let isNumbered: Bool
+
+  /// How a message came.
+  package enum Way: Sendable {
+    /// From its producer.
+    case first
+    /// Made of a job that another worker received: two workers' clocks may differ by a second.
+    case made
+    /// From a queue where it waited.
+    case returning
+  }
 
   /// Unix seconds, in the year 2242. A producer that writes milliseconds says nothing about the second; taken as one, it would be newer than
   /// all others for good.
   private static let timestampMaximum: Int64 = 1 << 33
 
-  /// As new as its arrival.
+  /// As new as any.
   package static let arrival = JobOrder(earliest: 0, latest: .max)
 
-  private init(earliest: Int64, latest: Int64) {
+  private init(earliest: Int64, latest: Int64, isNumbered: Bool = false) {
     self.earliest = earliest
     self.latest = latest
+    self.isNumbered = isNumbered
   }
 
   /// - Parameters:
   ///   - sequence: of the job.
   ///   - timestamp: of its message, Unix seconds; an impossible one counts as none.
-  ///   - waitedSince: when it arrived, Unix milliseconds; nil: just now.
-  package init(sequence: Int64?, timestamp: Int64?, waitedSince: Int64? = nil) {
+  ///   - point: where it was first received, Unix microseconds (`OrderPoints`).
+  package init(sequence: Int64?, timestamp: Int64?, point: Int64, way: Way = .first) {
     if let sequence {
-      self.init(earliest: sequence, latest: sequence)
-    } else if let timestamp, 1...JobOrder.timestampMaximum ~= timestamp {
-      let start = timestamp * 1_000_000
-      self.init(earliest: start, latest: start + 999_999)
-    } else if let waitedSince {
-      let start = JobOrder.microseconds(waitedSince)
-      self.init(earliest: start, latest: start + 999)
-    } else {
-      self = .arrival
+      self.init(earliest: sequence, latest: sequence, isNumbered: true)
+      return
+    }
+    let point = JobOrder.bounded(point)
+    switch way {
+    case .first:
+      let end = JobOrder.start(ofSecond: timestamp).map { max($0 + 999_999, point) }
+      self.init(earliest: point, latest: end ?? .max)
+    case .made: self.init(earliest: point, latest: point + 999_999)
+    case .returning: self.init(earliest: point, latest: point)
     }
   }
 
-  /// - Parameter milliseconds: Unix.
-  private static func microseconds(_ milliseconds: Int64) -> Int64 {
-    min(max(0, milliseconds), JobOrder.timestampMaximum * 1_000) * 1_000
+  /// Microseconds; nil: it says nothing.
+  static func start(ofSecond timestamp: Int64?) -> Int64? {
+    guard let timestamp, 1...timestampMaximum ~= timestamp else { return nil }
+    return timestamp * 1_000_000
   }
 
-  /// It has a number of its own: others have come too late only if theirs is smaller.
-  package var isNumbered: Bool { earliest == latest }
+  /// Anybody can write a header.
+  static func bounded(_ point: Int64) -> Int64 { min(max(0, point), timestampMaximum * 1_000_000) }
+
+  /// It is older than no other.
+  package var isNewest: Bool { latest == .max }
 
   /// Whether it is surely older than the job that has this place.
   package func isOlder(than place: Int64) -> Bool { latest < place }
 
   /// Its place once it is the newest job, after the one that was.
-  /// - Parameter now: when it arrived, Unix milliseconds; counts only if nothing else says how new it is.
-  package func place(after newest: Int64, now: Int64) -> Int64 {
-    max(self == .arrival ? JobOrder.microseconds(now) : earliest, newest)
+  package func place(after newest: Int64) -> Int64 { max(earliest, newest) }
+}
+
+/// Gives the jobs that one consumer receives their points on the scale of `JobOrder`: when each was received, within the second of its
+/// timestamp if it has one; each newer than the one before, as far as its millisecond has room.
+package struct OrderPoints: Sendable {
+  /// A thousand points.
+  private struct Room {
+    private var start: Int64 = 0
+    private var next: Int64 = 0
+
+    init() {}
+
+    mutating func take(from start: Int64) -> Int64 {
+      next = start == self.start ? min(next + 1, 999) : 0
+      self.start = start
+      return start + next
+    }
+  }
+
+  private var arrivals = Room()
+  /// Of jobs that came before their second, or after it: it has room at both ends.
+  private var others = Room()
+
+  package init() {}
+
+  /// - Parameters:
+  ///   - timestamp: of its message, Unix seconds; an impossible one counts as none.
+  ///   - receivedAt: Unix milliseconds.
+  /// - Returns: Unix microseconds.
+  package mutating func next(timestamp: Int64?, receivedAt: Int64) -> Int64 {
+    let arrival = arrivals.take(from: JobOrder.bounded(receivedAt.multipliedReportingOverflow(by: 1_000).partialValue))
+    guard let start = JobOrder.start(ofSecond: timestamp) else { return arrival }
+    let tail = start + 999_000
+    if arrival < start { return others.take(from: start) }
+    return arrival < tail ? arrival : others.take(from: tail)
   }
 }

@@ -132,8 +132,8 @@ enum AMQPPropertiesReader {
         metadata.firstSeen = number
       } else if name.equals("x-herald-paused-at") {
         metadata.pausedAt = number
-      } else if name.equals("x-herald-ordered-at") {
-        metadata.writtenOrder = number
+      } else if name.equals("x-herald-order") {
+        metadata.order = number
       } else if name.equals("x-herald-claim") {
         metadata.claim = UInt32(exactly: number) ?? 0
       } else if name.equals("x-herald-ambiguous") {
@@ -150,6 +150,8 @@ enum AMQPPropertiesReader {
         metadata.isAmbiguous = flag
       } else if name.equals("x-herald-replay") {
         metadata.isReplay = flag
+      } else if name.equals("x-herald-returning") {
+        metadata.isReturning = flag
       }
     case .bytes(let range):
       guard range.range.count <= headerTextMaximum else { return }

@@ -43,7 +43,7 @@ package enum RedisScript {
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
   /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate). For one with a collapse id whose order is
   /// known, all of these, and its `JobOrder` (earliest, latest): the newest place is in a separate key, `<prefix>{<device>}:s<hash of the
-  /// collapse id>`, in decimal. One whose order is not known is as new as now, where there is such a key.
+  /// collapse id>`, in decimal. One that is older than no other leaves its place only where there is such a key.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
@@ -218,9 +218,7 @@ package enum RedisScript {
         if #ask > 42 then
           local earliest, latest = number_of('<dd', ask, 43)
           if known and known > latest then return redis.status_reply('superseded') end
-          place = max(known or 0, earliest)
-        elseif known then
-          place = max(known, now)
+          if known or latest < 9e18 then place = max(known or 0, earliest) end
         end
       end
       if not is_own and has_collapse then

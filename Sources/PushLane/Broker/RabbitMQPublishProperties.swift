@@ -6,8 +6,8 @@ package import PushIO
 package struct RabbitMQPublishProperties {
   /// How far an audience's expansion came.
   package static let cursorHeader: StaticString = "x-herald-cursor"
-  /// `MessageMetadata.orderedAt`, where the timestamp is another one.
-  package static let orderHeader: StaticString = "x-herald-ordered-at"
+  /// As `MessageMetadata.order`.
+  package static let orderHeader: StaticString = "x-herald-order"
 
   /// Of the publish that is being made.
   package let properties = AMQPProperties()
@@ -56,9 +56,12 @@ package struct RabbitMQPublishProperties {
   }
 
   /// Of an audience's job, before its first step (`cursor` nil) or a later one.
-  /// - Parameter deliveries: of the messages that this one is a copy of, none of them finished.
+  /// - Parameters:
+  ///   - deliveries: of the messages that this one is a copy of, none of them finished.
+  ///   - isReturning: it will wait in a retry queue.
   package func describeExpansion(
     _ jobClass: JobClass, firstSeen: Int64, cursor: ExpansionCursor? = nil, deliveries: UInt32 = 0,
+    isReturning: Bool = false,
     _ metadata: borrowing MessageMetadata
   ) {
     properties.reset()
@@ -68,22 +71,23 @@ package struct RabbitMQPublishProperties {
     if let cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor.text) }
     if deliveries > 0 { properties.addHeader("x-herald-deliveries", Int64(deliveries)) }
     if metadata.startWaits > 0 { properties.addHeader("x-herald-waits", Int64(metadata.startWaits)) }
+    if isReturning || metadata.isReturning { properties.addHeader("x-herald-returning", true) }
     addClass(jobClass)
   }
 
   /// Of one page of an audience. Its age counts from now, because the audience may have been paused; its order is its job's.
   /// - Parameters:
   ///   - id: the page's.
-  ///   - orderedAt: as `MessageMetadata.orderedAt`, of the audience's job; its first receipt if it has none.
+  ///   - order: the point of the audience's job.
   ///   - isRepeated: the page may be in its queue already, or have been sent.
   package func describePage(
-    _ id: [UInt8], isRepeated: Bool, orderedAt: Int64, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata
+    _ id: [UInt8], isRepeated: Bool, order: Int64, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata
   ) {
     properties.reset()
     properties.setMessageID(id.span)
     properties.setTimestamp(unixMilliseconds: unixMilliseconds)
     passOn(metadata)
-    properties.addHeader(RabbitMQPublishProperties.orderHeader, orderedAt)
+    properties.addHeader(RabbitMQPublishProperties.orderHeader, order)
     if isRepeated { properties.addHeader("x-herald-ambiguous", true) }
   }
 
@@ -128,6 +132,6 @@ package struct RabbitMQPublishProperties {
       properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
     }
     if let timestamp = metadata.timestamp { properties.setTimestamp(unixMilliseconds: timestamp * 1000) }
-    if let order = metadata.writtenOrder { properties.addHeader(RabbitMQPublishProperties.orderHeader, order) }
+    if let order = metadata.order { properties.addHeader(RabbitMQPublishProperties.orderHeader, order) }
   }
 }

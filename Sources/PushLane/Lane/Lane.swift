@@ -59,6 +59,7 @@ package struct Lane<
   var confirms: ConfirmWindow
   /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]
+  private var points = OrderPoints()
   var epoch: UInt32?
   /// Jobs that may be poison start after all other redelivered jobs were replaced by copies: otherwise a crash would duplicate the copies.
   var possiblePoisonHeldUntil = Instant(nanoseconds: 0)
@@ -197,7 +198,7 @@ package struct Lane<
     }
     guard let ticket = jobs.take() else { preconditionFailure("no delivery is taken without room for it") }
     jobs[ticket].begin(delivery, now)
-    jobs[ticket].copyDelivery(from: &broker)
+    jobs[ticket].copyDelivery(from: &broker, &points)
     jobs[ticket].judge(settings.isolation)
     if jobs[ticket].isolation == .isolate {
       isolate(ticket, now)

@@ -60,7 +60,7 @@ struct JobSlot: ~Copyable {
   /// `claim`: drawn for this attempt. `earlierClaim`: the claim of an earlier admission, of this copy or the one before; 0: none.
   func arrival(claim: UInt32, earlierClaim: UInt32, dropsOverLimit: Bool, isOver: Bool) -> JobArrival {
     JobArrival(
-      enqueuedAt: enqueuedAt, orderedAt: metadata.orderedAt, claim: claim, earlierClaim: earlierClaim,
+      enqueuedAt: enqueuedAt, order: order, claim: claim, earlierClaim: earlierClaim,
       isReturning: metadata.firstSeen != nil,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: dropsOverLimit && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
@@ -68,7 +68,18 @@ struct JobSlot: ~Copyable {
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   var isOrdered: Bool {
     !job.collapseID.isEmpty && job.activity.isEmpty
-      && (job.sequence != nil || metadata.orderedAt != nil || metadata.firstSeen != nil)
+      && !order.isNewest
+  }
+  /// Among the updates of its activity, or those with its collapse id.
+  private var order: JobOrder {
+    JobOrder(sequence: job.sequence, timestamp: metadata.timestamp, point: metadata.order ?? 0, way: way)
+  }
+  /// It brought its point with it: a page, a copy or a replay.
+  private var hasBroughtPoint = false
+  private var way: JobOrder.Way {
+    guard metadata.isReturning else { return .first }
+    // A copy without its point has got another one.
+    return !hasBroughtPoint || isPart && metadata.firstSeen == nil && !metadata.isReplay ? .made : .returning
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
@@ -99,11 +110,14 @@ struct JobSlot: ~Copyable {
     audience = nil
   }
 
-  mutating func copyDelivery(from broker: inout some Broker) {
+  mutating func copyDelivery(from broker: inout some Broker, _ points: inout OrderPoints) {
     // A body that is not kept is not parsed: clears the fields of the slot's previous job.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
     metadata.boundTimes(now: receivedAt)
+    hasBroughtPoint = metadata.order != nil
+    metadata.isReturning = hasBroughtPoint || metadata.firstSeen != nil || metadata.isReplay
+    if !hasBroughtPoint { metadata.order = points.next(timestamp: metadata.timestamp, receivedAt: firstSeen) }
     guard isOversized else { return }
     let bytes = metadata.bytes
     if JobParser.isID(bytes.span.extracting(metadata.messageID.range)) {

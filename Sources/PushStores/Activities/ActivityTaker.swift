@@ -41,13 +41,11 @@ package final class ActivityTaker {
 
   /// - Parameters:
   ///   - body: of the job, which is parsed and names an activity.
-  ///   - timestamp: of its message, Unix seconds.
-  ///   - waitedSince: as in `JobOrder`.
   ///   - leaving: ordinals of the devices that it ends for, where it names some, and their fingerprints.
   ///   - way: of its updates, where it is the activity's first start. Take it again once that is decided; the body is of use only then.
   ///   - mayWait: for its start, if the activity is not known.
   package func take(
-    _ job: consuming PushJob, in scope: AppScope, timestamp: Int64? = nil, waitedSince: Int64? = nil,
+    _ job: consuming PushJob, in scope: AppScope, order: JobOrder = .arrival,
     leaving: (ordinals: [UInt32], devices: [UInt32]), way: ActivityState.UpdateWay = .tokens, mayWait: Bool = false,
     then answer: @escaping (Taken) -> Void
   ) {
@@ -67,7 +65,6 @@ package final class ActivityTaker {
     }
     if way.isDecided, payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
     let kind = job.targetKind
-    let order = JobOrder(sequence: job.sequence, timestamp: timestamp, waitedSince: waitedSince)
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
     inTurn(Activity(id: id, scope: scope), then: answer) { [self] then in

@@ -90,9 +90,8 @@ extension ExpansionRunner {
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let isWaiting = delivery.metadata.startWaits < settings.startWaitsMaximum
     taker.take(
-      job, in: step.scope, timestamp: delivery.metadata.orderedAt,
-      waitedSince: delivery.metadata.startWaits > 0 ? delivery.firstSeen : nil, leaving: leaving, way: way,
-      mayWait: isWaiting
+      job, in: step.scope, order: delivery.order(of: job.sequence, isEnd: job.event == .end), leaving: leaving,
+      way: way, mayWait: isWaiting
     ) { [self] result in
       if case .publish = result, let announced {
         if !delivery.isGone { announced() }

@@ -81,6 +81,18 @@ final class ExpansionDelivery {
     firstSeen = [metadata.firstSeen, metadata.enqueuedAt].compactMap { $0 }.first { $0 > 0 && $0 <= now } ?? now
   }
 
+  /// Its job's point in the order, Unix microseconds.
+  var point: Int64 { metadata.order ?? firstSeen &* 1_000 }
+
+  /// An end that waited gives way to nothing that may be older: what shows an activity for ever is worse than a state too few.
+  func order(of sequence: Int64?, isEnd: Bool) -> JobOrder {
+    let hasWaited = metadata.isReturning || metadata.startWaits > 0 || metadata.deliveryCount > 0
+    let way: JobOrder.Way =
+      metadata.isReplay || hasWaited && !isEnd
+      ? .returning : hasWaited && metadata.timestamp == nil ? .made : .first
+    return JobOrder(sequence: sequence, timestamp: metadata.timestamp, point: point, way: way)
+  }
+
   /// Publishes these messages, and calls `then` once all are confirmed.
   func publish(_ publishes: [Publish], then: @escaping () -> Void) {
     precondition(self.publishes.isEmpty && !isFinished, "one thing at a time is published of a delivery")

@@ -285,7 +285,7 @@ final class ExpansionQueue {
     case .page(let jobClass, let id):
       properties.describePage(
         id, isRepeated: publish.mayBeRepeated,
-        orderedAt: delivery.metadata.orderedAt ?? delivery.firstSeen / 1_000,
+        order: delivery.point,
         unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
       return send(publish.body, to: jobs, Array(jobClass.name.utf8), on: connection)
     case .step(let cursor):
@@ -295,7 +295,7 @@ final class ExpansionQueue {
     case .retry(let seconds, let deliveries):
       properties.describeExpansion(
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, deliveries: deliveries,
-        publish.metadata)
+        isReturning: true, publish.metadata)
       let key = Topology.expansionsRetryRoutingKey(seconds: seconds)
       return send(publish.body, to: retries, Array(key.utf8), on: connection)
     case .channelRequest(let id):

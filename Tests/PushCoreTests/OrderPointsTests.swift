@@ -1,0 +1,72 @@
+import PushCore
+import Testing
+
+/// The points of what one consumer receives, and what the copies that carry them are older than.
+@Suite struct OrderPointsTests {
+  private static let second: Int64 = 1_796_000_000
+
+  private struct Job {
+    let timestamp: Int64?
+    let point: Int64
+
+    func order(_ way: JobOrder.Way) -> JobOrder {
+      JobOrder(sequence: nil, timestamp: timestamp, point: point, way: way)
+    }
+  }
+
+  /// Received one after the other, with these timestamps, in one millisecond or in several.
+  private func burst(_ count: Int, timestamp: Int64?, at milliseconds: Int64, perMillisecond: Int) -> [Job] {
+    var points = OrderPoints()
+    return (0..<count).map { number in
+      let time = milliseconds + Int64(number / perMillisecond)
+      return Job(timestamp: timestamp, point: points.next(timestamp: timestamp, receivedAt: time))
+    }
+  }
+
+  private static let bursts: [(timestamp: Int64?, at: Int64)] = [
+    (nil, second * 1_000), (second, second * 1_000), (second, second * 1_000 + 990), (second, second * 1_000 + 700_000),
+    (second, second * 1_000 - 5_000),
+  ]
+
+  @Test(arguments: [1, 7, 300]) func ofABurstThatWaited_onlyTheNewestIsNotOlder(perMillisecond: Int) {
+    for (timestamp, at) in Self.bursts {
+      let jobs = burst(200, timestamp: timestamp, at: at, perMillisecond: perMillisecond)
+      let place = jobs.reduce(0) { $1.order(.first).place(after: $0) }
+      let left = jobs.indices.filter { !jobs[$0].order(.returning).isOlder(than: place) }
+      #expect(left == [199], "\(timestamp.map(String.init) ?? "none") at \(at): \(left.count)")
+    }
+  }
+
+  /// Until it waits, a job is as new as it may be: the clocks of two workers differ.
+  @Test func aFirstCopyIsNotOlderThanWhatCameInItsSecond() {
+    for (timestamp, at) in Self.bursts {
+      let jobs = burst(2, timestamp: timestamp, at: at, perMillisecond: 1)
+      let place = jobs[1].order(.first).place(after: 0)
+      #expect(!jobs[0].order(.first).isOlder(than: place) && !jobs[0].order(.made).isOlder(than: place))
+    }
+    let stamped = burst(1, timestamp: Self.second - 1, at: Self.second * 1_000, perMillisecond: 1)[0]
+    let unstamped = burst(1, timestamp: nil, at: Self.second * 1_000, perMillisecond: 1)[0]
+    #expect(stamped.order(.first).isOlder(than: unstamped.point), "it was published in the second before")
+  }
+
+  /// Whatever way it comes again.
+  @Test func noJobIsOlderThanItself() {
+    for (timestamp, at) in Self.bursts {
+      for job in burst(50, timestamp: timestamp, at: at, perMillisecond: 50) {
+        for way in [JobOrder.Way.first, .made, .returning] {
+          let place = job.order(way).place(after: 0)
+          for other in [JobOrder.Way.first, .made, .returning] { #expect(!job.order(other).isOlder(than: place)) }
+        }
+      }
+    }
+  }
+
+  @Test func impossibleTimesAreBounded() {
+    var points = OrderPoints()
+    for time in [Int64.min, -1, 0, .max] {
+      let point = points.next(timestamp: time, receivedAt: time)
+      #expect(0...(1 << 33) * 1_000_000 ~= point)
+      #expect(!JobOrder(sequence: nil, timestamp: time, point: time, way: .made).isOlder(than: 0))
+    }
+  }
+}
