@@ -59,12 +59,11 @@ package struct Lane<
   var confirms: ConfirmWindow
   /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]
-  private var points = OrderPoints()
   var epoch: UInt32?
   /// Jobs that may be poison start after all other redelivered jobs were replaced by copies: otherwise a crash would duplicate the copies.
   var possiblePoisonHeldUntil = Instant(nanoseconds: 0)
-  /// The number of deliveries that are being isolated.
-  var isolating = 0
+  /// The number of deliveries that are being isolated; the next one's point.
+  var (isolating, points) = (0, OrderPoints())
   /// The last turn left deliveries for a later one.
   private(set) var mayHaveMore = false
   var drain = DrainState()
