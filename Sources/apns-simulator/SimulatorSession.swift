@@ -36,12 +36,12 @@ struct SimulatorSession {
     let locks = try FolderLock.locks(of: writtenFolders)
     defer { for lock in locks { lock.release() } }
 
+    // Who finds its ports open finds its files.
+    let credential = try made.map { (made: $0, file: try $0.write(to: credentialFolder)) }
     let stop = DispatchSemaphore(value: 0)
     let signals = SignalWatch { stop.signal() }
     let simulator = try Simulator(options)
     let ports = try simulator.start()
-    // Clients find the key that this simulator knows only if it listens.
-    let credential = try made.map { (made: $0, file: try $0.write(to: credentialFolder)) }
     tellPrograms(ports, credential)
     if !command.quiet { tellPeople(ports, credential, folder) }
     let counters = command.quiet ? nil : CounterLine(simulator)

@@ -423,7 +423,7 @@ struct RedisDeviceKeyTests {
     let kinds: [Answered] = [
       .proceed, .duplicate(accepted), .dead(0), .limited, .superseded, .claimed, .repeated(.proceed),
     ]
-    for kind in kinds { #expect(answers[kind, default: 0] > 5, "\(kind): \(answers)") }
+    for kind in kinds { #expect(answers[kind, default: 0] > 0, "\(kind): \(answers)") }
     #expect(redis.state.counters.decidedLocally == 0 && redis.state.counters.errors == 0)
     #expect(try fleet.keys().endless == 0)
     redis.state.close()

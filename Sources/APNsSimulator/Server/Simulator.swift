@@ -40,13 +40,15 @@ public final class Simulator: Sendable {
 
   /// Opens all ports, then returns. After `stop` it may be started again.
   public func start() throws(SimulatorError) -> SimulatorPorts {
-    try running.withLock { [options, shared] running throws(SimulatorError) in
+    let security = try SimulatorSecurity(options)
+    return try running.withLock { [options, shared] running throws(SimulatorError) in
       precondition(running == nil, "a simulator is started once at a time")
       let start = SimulatorStart()
       let flag = StopFlag()
       let thread = LoopThread(name: "apns-simulator") {
         do throws(SimulatorError) {
-          let engine = try SimulatorEngine(loop: try Simulator.makeLoop(), options: options, shared: shared)
+          let engine = try SimulatorEngine(
+            loop: try Simulator.makeLoop(), options: options, security: security, shared: shared)
           start.succeed(engine.ports, mailbox: engine.loop.mailbox)
           engine.run(until: flag)
         } catch {
@@ -74,7 +76,8 @@ public final class Simulator: Sendable {
 
   /// Runs on another loop, whose owner turns it, instead of `start`.
   package func work(on loop: EventLoop) throws(SimulatorError) -> (work: any LoopWork, ports: SimulatorPorts) {
-    let engine = try SimulatorEngine(loop: loop, options: options, shared: shared)
+    let engine = try SimulatorEngine(
+      loop: loop, options: options, security: try SimulatorSecurity(options), shared: shared)
     return (engine, engine.ports)
   }
 

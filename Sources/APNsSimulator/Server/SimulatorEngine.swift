@@ -5,8 +5,7 @@ import PushIO
 final class SimulatorEngine: ListenerDelegate, LoopWork {
   let loop: EventLoop
   private let options: SimulatorOptions
-  /// nil: plaintext.
-  private var tls: TLSContext?
+  private let security: SimulatorSecurity
   private let shared: LockedState
   private(set) var ports = SimulatorPorts(port: 0)
   private var sendListener: Listener?
@@ -31,10 +30,12 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   /// Longer than a transport takes to close.
   private static let lingerMilliseconds: Int64 = 3000
 
-  /// Opens the ports, and makes certificates after that: a simulator that cannot listen replaces no files of one that does.
-  init(loop: EventLoop, options: SimulatorOptions, shared: LockedState) throws(SimulatorError) {
+  init(
+    loop: EventLoop, options: SimulatorOptions, security: SimulatorSecurity, shared: LockedState
+  ) throws(SimulatorError) {
     self.loop = loop
     self.options = options
+    self.security = security
     self.shared = shared
     responder = Responder()
     sender = options.registrations?.makeSender(on: loop)
@@ -49,8 +50,6 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
       self.control = control
       ports.controlPort = control.port
     }
-    let security = try SimulatorSecurity(options)
-    tls = security.context
     ports.authorityFile = security.authorityFile
     ports.authorityPEM = security.authorityPEM
   }
@@ -172,7 +171,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     settings.maximumStreams = options.startsWithOneStream && !options.isFast ? 1 : options.maximumStreams
     settings.acknowledgesPings = !connectionFaults.ignoresPings
     let http = HTTP2ServerConnection.adopt(
-      loop: loop, fileDescriptor: fileDescriptor, tls: tls, settings: settings)
+      loop: loop, fileDescriptor: fileDescriptor, tls: security.context, settings: settings)
     let connection = SimulatedConnection(http: http, endpoint: endpoint, loop: loop, options: options)
     connection.apply(connectionFaults)
     connections.append(connection)
