@@ -270,7 +270,7 @@ package struct SimulatedBroker: Broker {
     }
   }
 
-  package mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+  package mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     let (page, ends) = ("\(field("settles", body))/\(number("page", body))", field("ends", body))
     let position = number("position", body)
     return publish([]) { world in world.auditor.brokerKeptSettlement(ofPage: page, position: position, ends: ends) }

@@ -154,7 +154,8 @@ struct BenchBroker {
   func remove() {
     guard let admin = try? AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench") else { return }
     defer { admin.close() }
-    for queue in topology.workQueues + topology.channelQueues + topology.registrationQueues + [
+    let audiences = JobClass.allCases.flatMap { topology.expansionQueues($0) }
+    for queue in topology.workQueues + topology.channelQueues + topology.registrationQueues + audiences + [
       topology.deadQueue, outcomeQueue,
     ] {
       _ = try? admin.perform(.deleteQueue(name: queue))

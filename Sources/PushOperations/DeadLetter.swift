@@ -66,13 +66,14 @@ package struct DeadLetter: Sendable {
     // Workers got this message up to the broker's limit, and may have sent it each time.
     isAmbiguous = message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
     let queue = message.header("x-first-death-queue")
-    jobClass =
-      JobClass.allCases.first { jobClass in
-        message.header("x-herald-class") == jobClass.name || queue == topology.jobsQueue(jobClass)
-      } ?? .transactional
-    cursor = message.header("\(RabbitMQPublishProperties.cursorHeader)")
     let word = message.header("x-herald-class")
-    isPart = cursor != nil || queue == topology.expansionsQueue || PageSettlement.isSettlement(message.body.span)
+    let expansions = JobClass.allCases.first { queue == topology.expansionsQueue($0) }
+    // The header first: workers before this version put bulk parts into the queue of transactional ones.
+    jobClass =
+      JobClass.allCases.first { word == $0.name } ?? expansions
+      ?? JobClass.allCases.first { queue == topology.jobsQueue($0) } ?? .transactional
+    cursor = message.header("\(RabbitMQPublishProperties.cursorHeader)")
+    isPart = cursor != nil || expansions != nil || PageSettlement.isSettlement(message.body.span)
     if word == "channels" || queue == topology.channelsQueue || queue == topology.isolatedChannelsQueue {
       className = "channels"
       self.queue = topology.channelsQueue
@@ -81,7 +82,7 @@ package struct DeadLetter: Sendable {
       self.queue = topology.registrationsQueue
     } else {
       className = jobClass.name
-      self.queue = isPart ? topology.expansionsQueue : nil
+      self.queue = isPart ? topology.expansionsQueue(jobClass) : nil
     }
     let job = Job(message.body)
     app = job.app

@@ -244,6 +244,22 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
+  @Test func audiencesGoToTheQueueOfTheirClass() throws {
+    let harness = try started("audiences")
+    let admin = try harness.admin()
+    defer { admin.close() }
+    let published = [
+      harness.publish { $0.publishExpansion([1], jobClass: .bulk, firstSeen: 1, metadata: MessageMetadata()) },
+      harness.publish { $0.publishSettlement([2], jobClass: .bulk) },
+      harness.publish { $0.publishSettlement([3], jobClass: .transactional) },
+    ]
+    #expect(harness.run { $0.confirmed.isSuperset(of: published) })
+    #expect(try admin.messageCount(queue: harness.topology.expansionsQueue(.bulk)) == 2)
+    #expect(try admin.messageCount(queue: harness.topology.expansionsQueue(.transactional)) == 1)
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
   @Test func aDeletedQueueIsDeclaredAndConsumedAgain() throws {
     let harness = try started("deleted")
     let admin = try harness.admin()

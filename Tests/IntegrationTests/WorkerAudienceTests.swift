@@ -424,11 +424,12 @@ struct WorkerAudienceTests {
       let body =
         #"{"version":1,"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
       try admin.publish(
-        to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue, properties: properties,
+        to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue(.transactional),
+        properties: properties,
         body: Array(body.utf8))
       try admin.waitForConfirms()
       var deliveries = 0
-      try admin.consume(queue: topology.expansionsQueue, limit: 10, idleMilliseconds: 5_000) { _ in
+      try admin.consume(queue: topology.expansionsQueue(.transactional), limit: 10, idleMilliseconds: 5_000) { _ in
         deliveries += 1
         return .requeue
       }
@@ -477,7 +478,8 @@ struct WorkerAudienceTests {
     let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
     defer { admin.close() }
     try admin.publish(
-      to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue, properties: properties,
+      to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue(.transactional),
+      properties: properties,
       body: Array(body.utf8))
     try admin.waitForConfirms()
     let worker = try world.world.startWorker(["--until-empty"])

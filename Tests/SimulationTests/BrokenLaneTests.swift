@@ -205,8 +205,8 @@ struct BrokenBroker: SimulatedBrokerPort {
     }
   }
 
-  mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
-    fault == .losesSettlements ? invent() : inner.publishSettlement(body)
+  mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
+    fault == .losesSettlements ? invent() : inner.publishSettlement(body, jobClass: jobClass)
   }
 
   mutating func publishIsolated(

@@ -21,6 +21,8 @@ import WorkerSimulation
     /// By the job's id: when its first page was published, and when its outcome was; milliseconds.
     private(set) var pages: [String: Int64] = [:]
     private(set) var outcomes: [String: Int64] = [:]
+    /// By the job's id: the queues of audiences that had it.
+    private(set) var queues: [String: [String]] = [:]
     /// By app: registrations that were acknowledged, and those that became dead letters.
     private(set) var registered: [String: Int] = [:]
     private(set) var deadCount = 0
@@ -85,15 +87,24 @@ import WorkerSimulation
       guard case .stored(let queue, let message) = event, let id = message.text(of: "job_id") ?? message.text(of: "id")
       else { return }
       if queue == topology.resultsLogQueue, outcomes[id] == nil { outcomes[id] = milliseconds }
+      if (topology.expansionQueues(.transactional) + topology.expansionQueues(.bulk)).contains(queue) {
+        queues[id, default: []].append(queue)
+      }
       let parent = id.split(separator: "/").first.map(String.init) ?? id
       if queue == topology.jobsQueue(.transactional), pages[parent] == nil { pages[parent] = milliseconds }
     }
 
-    func publish(_ body: String, to queue: String) {
+    /// - Parameter jobClass: in the message's header, as lanes write it; nil: it has none.
+    func publish(_ body: String, to queue: String, class jobClass: String? = nil) {
       published += 1
       var properties = RabbitProperties()
       properties.messageID = Array("m-\(published)".utf8)
       properties.timestamp = UInt64(1_796_000_000 + milliseconds / 1_000)
+      if let jobClass {
+        var headers = RabbitTable()
+        headers["x-herald-class"] = .text(Array(jobClass.utf8))
+        properties.headers = headers
+      }
       rabbitmq.publish(
         exchange: "", routingKey: queue, properties: properties, body: Array(body.utf8), now: network.now)
       network.act(rabbitmq)
@@ -109,22 +120,25 @@ import WorkerSimulation
     }
 
     /// A job for one device.
-    func alert(_ id: String, to device: String, of app: String) {
+    func alert(_ id: String, to device: String, of app: String, in queue: JobClass = .transactional) {
       publish(
         """
         {"version":1,"id":"\(id)","app":"\(app)","push_type":"alert","to":{"devices":["\(device)"]},\
         "payload":{"aps":{"alert":"hello"}}}
-        """, to: topology.expansionsQueue)
+        """, to: topology.expansionsQueue(queue))
     }
 
     /// The start of an activity, which waits for its channel.
-    func start(_ id: String, to device: String, of app: String) {
+    func start(
+      _ id: String, to device: String, of app: String, in queue: JobClass = .transactional,
+      class jobClass: String? = nil
+    ) {
       publish(
         """
         {"version":1,"id":"\(id)","app":"\(app)","push_type":"liveactivity","activity":"a-\(id)",\
         "to":{"devices":["\(device)"]},"payload":{"aps":{"event":"start","attributes-type":"Ride","attributes":{},\
         "content-state":{},"alert":{"title":"t","body":"b"}}}}
-        """, to: topology.expansionsQueue)
+        """, to: topology.expansionsQueue(queue), class: jobClass)
     }
 
     /// Each loop's turns are a millisecond apart.
@@ -166,7 +180,7 @@ import WorkerSimulation
       bench.play(milliseconds: 200)
     }
     // And the starts go on without channels.
-    bench.playUntilEmpty(bench.topology.expansionQueues)
+    bench.playUntilEmpty(bench.topology.expansionQueues(.transactional))
     #expect((0..<count).count { bench.pages["start-\($0)"] != nil } == count)
   }
 
@@ -192,8 +206,43 @@ import WorkerSimulation
     bench.alert("last", to: "nobody", of: Self.small)
     bench.play(milliseconds: limit(count)) { bench.outcomes["last"] != nil }
     #expect(bench.outcomes["last"] != nil, "after \(limit(count)) ms")
-    bench.playUntilEmpty(bench.topology.expansionQueues)
+    bench.playUntilEmpty(bench.topology.expansionQueues(.transactional))
     #expect(bench.outcomes.count == count + 1)
+  }
+
+  /// Ten times what a worker has of them at once, of the same app.
+  @Test func aBulkBacklogHoldsUpNoTransactionalJob() throws {
+    let bench = try Bench()
+    bench.register("d", of: Self.big)
+    bench.playUntilEmpty([bench.topology.registrationsQueue])
+    let count = 5_000
+    for number in 0..<count { bench.alert("bulk-\(number)", to: "nobody", of: Self.big, in: .bulk) }
+    for number in 0..<10 {
+      let published = bench.milliseconds
+      bench.alert("urgent-\(number)", to: "d", of: Self.big)
+      bench.play(milliseconds: 300) { bench.pages["urgent-\(number)"] != nil }
+      #expect(bench.pages["urgent-\(number)"] != nil, "after \(bench.milliseconds - published) ms")
+    }
+    #expect(bench.outcomes.count < count / 2, "the backlog was in front of them")
+    bench.playUntilEmpty(bench.topology.expansionQueues(.bulk))
+    #expect(bench.outcomes.count == count)
+  }
+
+  /// What waits, comes back and gets a revision. A worker of the version before puts bulk jobs into the transactional queue.
+  @Test func aJobStaysInTheQueuesOfItsClass() throws {
+    let bench = try Bench()
+    bench.register("d", of: Self.big)
+    bench.playUntilEmpty([bench.topology.registrationsQueue])
+    bench.start("bulk", to: "d", of: Self.big, in: .bulk, class: "bulk")
+    bench.start("old", to: "d", of: Self.big, class: "bulk")
+    bench.start("urgent", to: "d", of: Self.big, class: "transactional")
+    let (transactional, bulk) = (bench.topology.expansionQueues(.transactional), bench.topology.expansionQueues(.bulk))
+    bench.playUntilEmpty(transactional + bulk)
+    let (bulks, olds) = (bench.queues["bulk"] ?? [], bench.queues["old"] ?? [])
+    let urgents = bench.queues["urgent"] ?? []
+    #expect(bulks.count > 2 && bulks.allSatisfy(bulk.contains), "\(bulks)")
+    #expect(olds.first == transactional[0] && olds.count > 2 && olds.dropFirst().allSatisfy(bulk.contains), "\(olds)")
+    #expect(urgents.count > 2 && urgents.allSatisfy(transactional.contains), "\(urgents)")
   }
 
   @Test func aBacklogOfRegistrationsIsDoneAtOnce() throws {

@@ -66,6 +66,20 @@ import Testing
     #expect(bench.world.arrivals.isEmpty && bench.world.outcomes.isEmpty && bench.jobsInFlight == 0)
   }
 
+  /// So do the reports of its pages.
+  @Test(arguments: JobClass.allCases) func anAudienceStaysInItsClass(jobClass: JobClass) {
+    let bench = bench(parent)
+    bench.world.tokens = [7: token(7)]
+    bench.world.bodies[1] = page("7")
+    bench.consume(0..<0)
+    for number in 0..<2 { bench.world.deliver(number, jobClass: jobClass) }
+    bench.turn()
+    bench.world.answer(bench.world.requests[0])
+    bench.turn()
+    #expect(bench.world.expansions.count == 1 && bench.world.settlements.count == 1)
+    #expect(bench.world.audienceClasses == [jobClass])
+  }
+
   @Test func anAudienceWhoseTimeIsOverEnds() {
     let bench = bench(parent)
     bench.consume(0..<1) { $0.enqueuedAt = 1_000_000 }

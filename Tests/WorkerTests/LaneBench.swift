@@ -73,6 +73,8 @@ final class LaneBenchWorld {
   /// Copies whose audience becomes pages, and the ends that pages reported.
   var expansions: [String] = []
   var settlements: [String] = []
+  /// The classes to whose queues they go.
+  var audienceClasses: Set<JobClass> = []
   var deadLetters: [String] = []
   /// Lookups in the directory: the page and its ordinals.
   var pagesAsked: [(ticket: Ticket, ordinals: [UInt32])] = []
@@ -246,11 +248,13 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.expansions.append(String(decoding: body, as: UTF8.self))
+    world.audienceClasses.insert(jobClass)
     return published()
   }
 
-  mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+  mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     world.settlements.append(String(decoding: body, as: UTF8.self))
+    world.audienceClasses.insert(jobClass)
     return published()
   }
 

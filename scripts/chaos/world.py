@@ -163,8 +163,10 @@ class World:
 
     def work_queues(self):
         delays = [f"{PREFIX}.retry.{name}.{delay}" for name in herald.CLASSES for delay in herald.RETRY_DELAYS]
-        others = [f"{PREFIX}.{name}" for name in ("jobs.isolated", "expansions", "registrations", "channels")]
-        expansions = [f"{PREFIX}.retry.expansions.{delay}" for delay in (1, 5, 30)]
+        others = [f"{PREFIX}.{name}" for name in ("jobs.isolated", "registrations", "channels")]
+        audiences = ("expansions", "expansions.bulk")
+        expansions = [f"{PREFIX}.{name}" for name in audiences]
+        expansions += [f"{PREFIX}.retry.{name}.{delay}" for name in audiences for delay in (1, 5, 30)]
         registrations = [f"{PREFIX}.retry.registrations.{delay}" for delay in (1, 5, 30)]
         return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + others + delays + expansions + registrations
 

@@ -231,9 +231,9 @@ package final class RabbitMQBroker: Broker {
     return publisher.publishExpansion(body, jobClass: jobClass, firstSeen: firstSeen, metadata: metadata)
   }
 
-  package func publishSettlement(_ body: [UInt8]) -> UInt64 {
+  package func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     emptyWatch?.wasDisturbed = true
-    return publisher.publishSettlement(body)
+    return publisher.publishSettlement(body, jobClass: jobClass)
   }
 
   package func publishDeadLetter(
@@ -285,7 +285,8 @@ package final class RabbitMQBroker: Broker {
   /// between them, and nothing is on its way from RabbitMQ. Jobs in flight in other lanes are not considered.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
-    emptyWatch = RabbitMQEmptyWatch(settings.topology.workQueues.map { .inspectQueue(name: $0) })
+    emptyWatch = RabbitMQEmptyWatch(
+      settings.topology.workQueues.map { .inspectQueue(name: $0) }, channel: RabbitMQPublisher.controlChannel)
     checkWhetherEmpty()
   }
 
@@ -300,6 +301,6 @@ package final class RabbitMQBroker: Broker {
 
   private func checkWhetherEmpty() {
     guard let connection = publisher.client.connection else { return }
-    emptyWatch?.look(on: connection, channel: RabbitMQPublisher.controlChannel)
+    emptyWatch?.look(on: connection)
   }
 }

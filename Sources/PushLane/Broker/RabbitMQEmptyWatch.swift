@@ -5,7 +5,7 @@ package import PushIO
 /// On a channel that delivers, it is a declaration: an inspection closes its channel where a queue is gone, and with it every delivery of that
 /// channel. On a publisher's channel it is an inspection, so that a queue that is gone gets its bindings too, with the connection that follows.
 package struct RabbitMQEmptyWatch {
-  private let operations: [AMQPOperation]
+  private let operations: [(operation: AMQPOperation, channel: UInt16)]
   /// Unanswered operations of the look in progress.
   private var pending: Set<UInt32> = []
   /// Something was delivered or published since the previous look ended.
@@ -15,9 +15,15 @@ package struct RabbitMQEmptyWatch {
   private var messages: UInt64 = 0
   private var wasEmptyBefore = false
 
-  /// - Parameter operations: a declaration or inspection of each queue.
-  package init(_ operations: [AMQPOperation]) {
-    self.operations = operations
+  /// - Parameters:
+  ///   - operations: a declaration or inspection of each queue.
+  ///   - channel: on which they are asked. A queue that is consumed is asked on its consumer's.
+  package init(_ operations: [AMQPOperation], channel: UInt16) {
+    self.init([(operations, channel)])
+  }
+
+  package init(_ operations: [(operations: [AMQPOperation], channel: UInt16)]) {
+    self.operations = operations.flatMap { operations, channel in operations.map { ($0, channel) } }
   }
 
   /// A new connection: the old one's answers will not come.
@@ -29,9 +35,9 @@ package struct RabbitMQEmptyWatch {
   }
 
   /// Asks for the count of each queue, unless it does already.
-  package mutating func look(on connection: AMQPConnection, channel: UInt16) {
+  package mutating func look(on connection: AMQPConnection) {
     guard pending.isEmpty, !isFenced else { return }
-    for operation in operations { pending.insert(connection.request(operation, channel: channel)) }
+    for (operation, channel) in operations { pending.insert(connection.request(operation, channel: channel)) }
   }
 
   /// The answer to an operation. At the end of a look: whether this one and the previous one found nothing, and nothing happened between

@@ -30,7 +30,8 @@ struct RabbitMQPublisher: ~Copyable {
   private let deadLetters: AMQPExchange
   private let jobs: AMQPExchange
   private let expansions = AMQPExchange("", isMandatory: true)
-  private let expansionsKey: [UInt8]
+  /// By class.
+  private let expansionsKeys: [[UInt8]]
   private let isolatedKey = Array(Topology.isolatedRoutingKey.utf8)
   /// By class, then by delay.
   private let retryKeys: [[[UInt8]]]
@@ -65,7 +66,7 @@ struct RabbitMQPublisher: ~Copyable {
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     deadLetters = AMQPExchange(topology.deadExchange, isMandatory: true)
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
-    expansionsKey = Array(topology.expansionsQueue.utf8)
+    expansionsKeys = JobClass.allCases.map { Array(topology.expansionsQueue($0).utf8) }
     retryKeys = JobClass.allCases.map { jobClass in
       topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
     }
@@ -209,12 +210,12 @@ struct RabbitMQPublisher: ~Copyable {
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     properties.describeExpansion(jobClass, firstSeen: firstSeen, metadata)
-    return publish(body, to: expansions, routingKey: expansionsKey)
+    return publish(body, to: expansions, routingKey: expansionsKeys[Int(jobClass.rawValue)])
   }
 
-  mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+  mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     properties.properties.reset()
-    return publish(body, to: expansions, routingKey: expansionsKey)
+    return publish(body, to: expansions, routingKey: expansionsKeys[Int(jobClass.rawValue)])
   }
 
   mutating func publishDeadLetter(

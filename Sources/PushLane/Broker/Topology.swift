@@ -75,20 +75,31 @@ package struct Topology: Equatable, Sendable {
   package static func channelsRetryRoutingKey(seconds: Int) -> String { "channels.\(seconds)" }
 
   /// Jobs for audiences, and how the devices of their pages ended: ours alone, published by the default exchange.
-  package var expansionsQueue: String { "\(prefix).expansions" }
+  package func expansionsQueue(_ jobClass: JobClass) -> String { "\(prefix).\(Topology.expansions(jobClass))" }
+
+  /// The transactional ones have the name that was once that of all.
+  private static func expansions(_ jobClass: JobClass) -> String {
+    switch jobClass {
+    case .transactional: "expansions"
+    case .bulk: "expansions.bulk"
+    }
+  }
 
   /// Where the next step of an audience's job waits, ascending.
   package static let expansionDelaysSeconds = [1, 5, 30]
 
-  package func expansionsRetryQueue(seconds: Int) -> String {
-    "\(prefix).retry.\(Topology.expansionsRetryRoutingKey(seconds: seconds))"
+  package func expansionsRetryQueue(_ jobClass: JobClass, seconds: Int) -> String {
+    "\(prefix).retry.\(Topology.expansionsRetryRoutingKey(jobClass, seconds: seconds))"
   }
 
-  package static func expansionsRetryRoutingKey(seconds: Int) -> String { "expansions.\(seconds)" }
+  package static func expansionsRetryRoutingKey(_ jobClass: JobClass, seconds: Int) -> String {
+    "\(expansions(jobClass)).\(seconds)"
+  }
 
-  /// Where audiences may wait.
-  package var expansionQueues: [String] {
-    [expansionsQueue] + Topology.expansionDelaysSeconds.map { expansionsRetryQueue(seconds: $0) }
+  /// Where audiences of a class may wait.
+  package func expansionQueues(_ jobClass: JobClass) -> [String] {
+    [expansionsQueue(jobClass)]
+      + Topology.expansionDelaysSeconds.map { expansionsRetryQueue(jobClass, seconds: $0) }
   }
 
   /// Channel requests that workers did not finish: single active consumer, as of isolated jobs.
@@ -176,7 +187,6 @@ package struct Topology: Equatable, Sendable {
       .declareQueue(name: deadQueue, arguments: [.quorum]),
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
       .declareQueue(name: channelsQueue, arguments: jobsArguments),
-      .declareQueue(name: expansionsQueue, arguments: jobsArguments),
       .declareQueue(name: isolatedQueue, arguments: isolatedArguments),
       .declareQueue(name: isolatedChannelsQueue, arguments: isolatedArguments),
     ]
@@ -188,18 +198,19 @@ package struct Topology: Equatable, Sendable {
             name: retryQueue(jobClass, seconds: seconds),
             arguments: retryArguments(seconds: seconds, exchange: jobsExchange, routingKey: jobClass.name)))
       }
+      queues.append(.declareQueue(name: expansionsQueue(jobClass), arguments: jobsArguments))
+      for seconds in Topology.expansionDelaysSeconds {
+        queues.append(
+          .declareQueue(
+            name: expansionsRetryQueue(jobClass, seconds: seconds),
+            arguments: retryArguments(seconds: seconds, exchange: "", routingKey: expansionsQueue(jobClass))))
+      }
     }
     for seconds in Topology.channelDelaysSeconds {
       queues.append(
         .declareQueue(
           name: channelsRetryQueue(seconds: seconds),
           arguments: retryArguments(seconds: seconds, exchange: "", routingKey: channelsQueue)))
-    }
-    for seconds in Topology.expansionDelaysSeconds {
-      queues.append(
-        .declareQueue(
-          name: expansionsRetryQueue(seconds: seconds),
-          arguments: retryArguments(seconds: seconds, exchange: "", routingKey: expansionsQueue)))
     }
     for seconds in Topology.registrationDelaysSeconds {
       queues.append(
@@ -234,18 +245,18 @@ package struct Topology: Equatable, Sendable {
             queue: retryQueue(jobClass, seconds: seconds), exchange: retryExchange,
             routingKey: Topology.retryRoutingKey(jobClass, seconds: seconds)))
       }
+      for seconds in Topology.expansionDelaysSeconds {
+        bindings.append(
+          .bind(
+            queue: expansionsRetryQueue(jobClass, seconds: seconds), exchange: retryExchange,
+            routingKey: Topology.expansionsRetryRoutingKey(jobClass, seconds: seconds)))
+      }
     }
     for seconds in Topology.channelDelaysSeconds {
       bindings.append(
         .bind(
           queue: channelsRetryQueue(seconds: seconds), exchange: retryExchange,
           routingKey: Topology.channelsRetryRoutingKey(seconds: seconds)))
-    }
-    for seconds in Topology.expansionDelaysSeconds {
-      bindings.append(
-        .bind(
-          queue: expansionsRetryQueue(seconds: seconds), exchange: retryExchange,
-          routingKey: Topology.expansionsRetryRoutingKey(seconds: seconds)))
     }
     for seconds in Topology.registrationDelaysSeconds {
       bindings.append(

@@ -241,6 +241,6 @@ extension Lane {
     message.removeAll(keepingCapacity: true)
     PageSettlement.append(
       jobs[job].job, ends: jobs[job].ends, starts: jobs[job].starts, reason: jobs[job].reason, to: &message)
-    expectConfirm(broker.publishSettlement(message), ticket)
+    expectConfirm(broker.publishSettlement(message, jobClass: jobs[job].tag.jobClass), ticket)
   }
 }

@@ -30,7 +30,7 @@ package protocol Broker {
   ) -> UInt64
 
   /// Publishes how devices of a page ended, to whoever keeps its audience's progress.
-  mutating func publishSettlement(_ body: [UInt8]) -> UInt64
+  mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64
 
   /// Publishes the original bytes as a dead letter.
   /// - Parameters:
@@ -65,7 +65,7 @@ extension Broker {
     preconditionFailure("a job for an audience is refused where nobody knows devices")
   }
 
-  package mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+  package mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     preconditionFailure("a page is refused where nobody knows devices")
   }
 }

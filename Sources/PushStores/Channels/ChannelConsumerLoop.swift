@@ -124,7 +124,8 @@ final class ChannelConsumerLoop {
   /// Checks from now on whether requests wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     let topology = settings.rabbitmq.topology
-    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.channelQueues))
+    emptyWatch = RabbitMQEmptyWatch(
+      topology.declarations(of: topology.channelQueues), channel: ChannelConsumerLoop.consumeChannel)
     checkWhetherEmpty()
   }
 
@@ -135,7 +136,7 @@ final class ChannelConsumerLoop {
   /// answer.
   private func checkWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
-    emptyWatch?.look(on: connection, channel: ChannelConsumerLoop.consumeChannel)
+    emptyWatch?.look(on: connection)
   }
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {

@@ -23,7 +23,7 @@ package struct ExpansionCounters: Sendable {
   /// Messages that several deliveries did not finish: replaced by a copy, or given up.
   package var replaced: UInt64 = 0
   package var givenUp: UInt64 = 0
-  /// Messages of the queue in progress.
+  /// Messages of both queues in progress.
   package var inFlight = 0
   package var isConnected = false
 

@@ -1,6 +1,6 @@
 import PushCore
 
-/// One message of the expansion queue, from its receipt to its acknowledgement: a step of an audience, or the outcomes
+/// One message of an expansion queue, from its receipt to its acknowledgement: a step of an audience, or the outcomes
 /// of a page's devices.
 final class ExpansionDelivery {
   /// A message that must be confirmed before the delivery continues.
@@ -41,11 +41,14 @@ final class ExpansionDelivery {
   }
 
   let epoch: UInt32
+  /// The class of the queue that gave it, which has the same share of the work whatever is in it.
+  let queue: JobClass
   let tag: UInt64
   let body: [UInt8]
   let metadata: MessageMetadata
   /// The cursor of a step; nil: the message has none, or an invalid one.
   let cursor: ExpansionCursor?
+  /// The class of its job, to whose queues its copies and steps go.
   let jobClass: JobClass
   /// When it was first received, Unix milliseconds; never later than now.
   let firstSeen: Int64
@@ -68,14 +71,16 @@ final class ExpansionDelivery {
   }
 
   init(
-    epoch: UInt32, tag: UInt64, body: [UInt8], metadata: MessageMetadata, cursor: ExpansionCursor?, now: Int64
+    epoch: UInt32, queue: JobClass, tag: UInt64, body: [UInt8], metadata: MessageMetadata, cursor: ExpansionCursor?,
+    now: Int64
   ) {
     self.epoch = epoch
+    self.queue = queue
     self.tag = tag
     self.body = body
     self.metadata = metadata
     self.cursor = cursor
-    jobClass = metadata.jobClass ?? .transactional
+    jobClass = metadata.jobClass ?? queue
     let (count, isTooMany) = metadata.carriedDeliveries.addingReportingOverflow(metadata.deliveryCount)
     unfinishedDeliveries = isTooMany ? .max : count
     firstSeen = [metadata.firstSeen, metadata.enqueuedAt].compactMap { $0 }.first { $0 > 0 && $0 <= now } ?? now

@@ -3,8 +3,8 @@ import PushCore
 import PushIO
 import PushLane
 
-/// RabbitMQ for an expansion consumer: takes messages from the queue, publishes their results, and acknowledges each
-/// message once the broker confirmed its results.
+/// RabbitMQ for an expansion consumer: takes messages from the queues of both classes, publishes their results, and
+/// acknowledges each message once the broker confirmed its results. Each class has a channel with a prefetch of its own.
 final class ExpansionQueue {
   private let loop: EventLoop
   private let settings: ExpansionSettings
@@ -34,8 +34,8 @@ final class ExpansionQueue {
   private var nextLook: TimerToken?
   /// The queues were empty in two checks in a row, with no delivery between them.
   private var areQueuesEmpty = false
-  /// The consume operation: it is answered before anything else is requested on its channel.
-  private var consuming: UInt32?
+  /// The unanswered consume operations: they are answered before anything else is requested on their channels.
+  private var consuming: Set<UInt32> = []
   private var isAskable = false
   private var isDraining = false
   /// On the publisher's current connection.
@@ -44,7 +44,6 @@ final class ExpansionQueue {
 
   private static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
-  private static let consumeChannel: UInt16 = 1
   private static let refusedPauseMilliseconds: Int64 = 1_000
   /// Much longer than a broker needs, even while its queues elect a leader.
   private static let confirmMilliseconds: Int64 = 60_000
@@ -71,12 +70,14 @@ final class ExpansionQueue {
       ] + topology.declarations.map { ($0, ExpansionQueue.controlChannel) }, notice: tell(.publisher))
     consumer = RabbitMQClient(
       loop: loop, role: .consumer, settings: settings.rabbitmq,
-      setUp: [
-        (.openChannel, ExpansionQueue.consumeChannel),
-        (.prefetch(settings.messagesMaximum), ExpansionQueue.consumeChannel),
-      ], notice: tell(.consumer))
+      setUp: JobClass.allCases.map(ExpansionQueue.channel).flatMap { channel in
+        [(.openChannel, channel), (.prefetch(settings.messagesMaximum), channel)]
+      }, notice: tell(.consumer))
     publisher.start()
   }
+
+  /// Of the consumer's connection.
+  private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
 
   var inFlight: Int { deliveries.count }
 
@@ -85,22 +86,26 @@ final class ExpansionQueue {
   /// Checks from now on whether messages wait in the queues, for `isExhausted`.
   func watchUntilEmpty() {
     let topology = settings.rabbitmq.topology
-    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.expansionQueues))
+    emptyWatch = RabbitMQEmptyWatch(
+      JobClass.allCases.map { jobClass in
+        (topology.declarations(of: topology.expansionQueues(jobClass)), ExpansionQueue.channel(jobClass))
+      })
     checkWhetherEmpty()
   }
 
   /// No message waits or is in progress.
   var isExhausted: Bool { areQueuesEmpty && deliveries.isEmpty }
 
-  /// Asks on the channel that delivers messages: messages that left the queue before it was counted arrive before the
+  /// Asks on the channels that deliver messages: messages that left a queue before it was counted arrive before the
   /// answer.
   private func checkWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
-    emptyWatch?.look(on: connection, channel: ExpansionQueue.consumeChannel)
+    emptyWatch?.look(on: connection)
   }
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
-    if operation == consuming {
+    if consuming.remove(operation) != nil {
+      guard consuming.isEmpty else { return }
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
@@ -166,10 +171,13 @@ final class ExpansionQueue {
       consumer.provedItself()
       epoch &+= 1
       isConsuming = true
-      consuming = connection.request(
-        .consume(
-          queue: settings.rabbitmq.topology.expansionsQueue, consumerTag: settings.rabbitmq.laneName, arguments: []),
-        channel: ExpansionQueue.consumeChannel)
+      for jobClass in JobClass.allCases {
+        let queue = settings.rabbitmq.topology.expansionsQueue(jobClass)
+        consuming.insert(
+          connection.request(
+            .consume(queue: queue, consumerTag: settings.rabbitmq.laneName, arguments: []),
+            channel: ExpansionQueue.channel(jobClass)))
+      }
     case .down:
       consumingEnded()
     case .connection(.delivery(let delivery)):
@@ -187,13 +195,15 @@ final class ExpansionQueue {
   }
 
   private func received(_ delivery: AMQPDelivery) {
-    guard let connection = consumer.connection else { return }
+    guard let connection = consumer.connection,
+      let queue = JobClass.allCases.first(where: { ExpansionQueue.channel($0) == delivery.channel })
+    else { return }
     guard !isDraining else {
-      return connection.reject(delivery.tag, requeue: true, channel: ExpansionQueue.consumeChannel)
+      return connection.reject(delivery.tag, requeue: true, channel: delivery.channel)
     }
     guard !delivery.isOversized else {
       // No lane wrote it: the broker dead-letters it.
-      return connection.reject(delivery.tag, requeue: false, channel: ExpansionQueue.consumeChannel)
+      return connection.reject(delivery.tag, requeue: false, channel: delivery.channel)
     }
     var body: [UInt8] = []
     var metadata = MessageMetadata()
@@ -201,7 +211,7 @@ final class ExpansionQueue {
     connection.copyMetadata(into: &metadata)
     metadata.boundTimes(now: loop.now.unixMilliseconds)
     let taken = ExpansionDelivery(
-      epoch: epoch, tag: delivery.tag, body: body, metadata: metadata,
+      epoch: epoch, queue: queue, tag: delivery.tag, body: body, metadata: metadata,
       cursor: connection.headers().firstText(of: "\(RabbitMQPublishProperties.cursorHeader)").flatMap(
         ExpansionCursor.init),
       now: loop.now.unixMilliseconds)
@@ -213,7 +223,7 @@ final class ExpansionQueue {
   private func consumingEnded() {
     isConsuming = false
     isAskable = false
-    consuming = nil
+    consuming = []
     areQueuesEmpty = false
     for delivery in deliveries { delivery.isGone = true }
     deliveries = []
@@ -253,7 +263,7 @@ final class ExpansionQueue {
     for delivery in finished {
       onFinished(delivery)
       guard isConsuming, delivery.epoch == epoch, let connection = consumer.connection else { continue }
-      connection.acknowledge(delivery.tag, isMultiple: false, channel: ExpansionQueue.consumeChannel)
+      connection.acknowledge(delivery.tag, isMultiple: false, channel: ExpansionQueue.channel(delivery.queue))
     }
   }
 
@@ -291,12 +301,13 @@ final class ExpansionQueue {
     case .step(let cursor):
       properties.describeExpansion(
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
-      return send(publish.body, to: direct, Array(settings.rabbitmq.topology.expansionsQueue.utf8), on: connection)
+      let queue = settings.rabbitmq.topology.expansionsQueue(delivery.jobClass)
+      return send(publish.body, to: direct, Array(queue.utf8), on: connection)
     case .retry(let seconds, let deliveries):
       properties.describeExpansion(
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, deliveries: deliveries,
         isReturning: true, publish.metadata)
-      let key = Topology.expansionsRetryRoutingKey(seconds: seconds)
+      let key = Topology.expansionsRetryRoutingKey(delivery.jobClass, seconds: seconds)
       return send(publish.body, to: retries, Array(key.utf8), on: connection)
     case .channelRequest(let id):
       properties.describeChannelRequest(id, unixMilliseconds: loop.now.unixMilliseconds)
@@ -327,8 +338,10 @@ final class ExpansionQueue {
   func drain() {
     guard !isDraining else { return }
     isDraining = true
-    if isConsuming, let connection = consumer.connection {
-      connection.request(.cancel(consumerTag: settings.rabbitmq.laneName), channel: ExpansionQueue.consumeChannel)
+    guard isConsuming, let connection = consumer.connection else { return }
+    for jobClass in JobClass.allCases {
+      connection.request(
+        .cancel(consumerTag: settings.rabbitmq.laneName), channel: ExpansionQueue.channel(jobClass))
     }
   }
 

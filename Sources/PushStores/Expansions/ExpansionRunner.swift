@@ -3,7 +3,7 @@ import PushCore
 import PushIO
 import PushLane
 
-/// Processes the messages of the expansion queue. Steps find devices, fix pages and publish them. Outcomes that pages
+/// Processes the messages of the expansion queues. Steps find devices, fix pages and publish them. Outcomes that pages
 /// report are counted. A job gets its outcome when all its devices have theirs.
 ///
 /// If Redis does not answer, a message waits in a retry queue. Duplicates are harmless: see `ExpansionState`.
@@ -23,7 +23,8 @@ final class ExpansionRunner {
   let notice: (Logger.Level, String) -> Void
   private var parser = JobParser()
   var random: SeededRandom
-  var shares: FairShares<ByteText, ExpansionDelivery>
+  /// By the class of the queue: what one of them holds takes nothing from the other's.
+  var shares: [FairShares<ByteText, ExpansionDelivery>]
   var counters = ExpansionCounters()
   /// Jobs with a step in progress, and their further steps that came meanwhile: two at once would publish everything
   /// twice.
@@ -59,7 +60,7 @@ final class ExpansionRunner {
     self.devices = devices
     self.channels = channels
     random = SeededRandom(seed: seed)
-    shares = FairShares(limits: settings.shares)
+    shares = JobClass.allCases.map { _ in FairShares(limits: settings.shares) }
     taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
     writer = OutcomeWriter(worker: settings.workerName)
@@ -77,7 +78,7 @@ final class ExpansionRunner {
   func forgetDeliveries() {
     busy = [:]
     publishingOutcomes = [:]
-    shares = FairShares(limits: settings.shares)
+    shares = JobClass.allCases.map { _ in FairShares(limits: settings.shares) }
     held = [:]
     timers = [:]
     taker.forget()

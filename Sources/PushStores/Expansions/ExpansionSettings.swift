@@ -17,7 +17,7 @@ package struct ExpansionSettings: Sendable {
   package var prefix: String
   /// `<host>/expansions`: the worker's name in the outcomes of audiences.
   package var workerName: String
-  /// Maximum messages in progress or waiting for it: see `FairShares`.
+  /// Maximum messages of each class in progress or waiting for it: see `FairShares`.
   package var messagesMaximum: UInt16 = 512
   /// Maximum devices of one page.
   package var pageDevices = AudiencePage.devicesMaximum
@@ -29,7 +29,7 @@ package struct ExpansionSettings: Sendable {
   package var openPagesMaximum = 200
   /// An update that comes before its activity's start waits so often for it, a second each time. It is counted, so that no clock matters.
   package var startWaitsMaximum: UInt32 = 28
-  /// Messages in progress, and what may wait.
+  /// Messages in progress, and what may wait, of each class.
   package var shares = FairShareLimits(progressMaximum: 64, slowWaitingMaximum: 224, slowMilliseconds: 250)
   package var drainTimeoutMilliseconds: Int64 = 25_000
   package var activities = ActivitySettings()

@@ -71,7 +71,7 @@ extension ExpansionRunner {
     // Else it is refused.
     if let step = try? read(delivery, into: &job) {
       let app = ByteText(step.scope.app)
-      guard shares.enter(delivery, of: app, now: loop.now.monotonic) else { return }
+      guard shares[Int(delivery.queue.rawValue)].enter(delivery, of: app, now: loop.now.monotonic) else { return }
       delivery.app = app
     }
     begin(delivery)
@@ -80,8 +80,9 @@ extension ExpansionRunner {
   /// It is acknowledged, and its share free.
   func finished(_ delivery: ExpansionDelivery) {
     guard let app = delivery.app else { return }
-    shares.leave(app)
-    while let (next, app) = shares.next() {
+    let queue = Int(delivery.queue.rawValue)
+    shares[queue].leave(app)
+    while let (next, app) = shares[queue].next() {
       next.app = app
       begin(next)
     }
@@ -89,7 +90,8 @@ extension ExpansionRunner {
 
   /// Puts off what exceeds an app's share.
   func putOffExcess() {
-    for (delivery, _, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
+    let excess = shares.indices.flatMap { shares[$0].takeExcess(now: loop.now.monotonic) }
+    for (delivery, _, slowMilliseconds) in excess {
       counters.waitsForShare += 1
       let seconds = FairShareLimits.delaySeconds(
         slowMilliseconds: slowMilliseconds, of: Topology.expansionDelaysSeconds, random: random.next())

@@ -111,7 +111,8 @@ final class RegistrationConsumerLoop {
   /// Checks from now on whether registrations wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     let topology = settings.rabbitmq.topology
-    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.registrationQueues))
+    emptyWatch = RabbitMQEmptyWatch(
+      topology.declarations(of: topology.registrationQueues), channel: RegistrationConsumerLoop.consumeChannel)
     checkWhetherEmpty()
   }
 
@@ -122,7 +123,7 @@ final class RegistrationConsumerLoop {
   /// the answer.
   private func checkWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
-    emptyWatch?.look(on: connection, channel: RegistrationConsumerLoop.consumeChannel)
+    emptyWatch?.look(on: connection)
   }
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {

@@ -31,9 +31,10 @@ enum ExpansionMetrics {
       "herald_activities_without_stale_date_total", .counter,
       "Starts and updates of Live Activities without stale-date, where activities.default_stale_after_s is not set.")
     out.sample([:], counters.endlessStates)
-    out.family("herald_expansions_in_flight", .gauge, "Messages of the expansion queue that are being worked on.")
+    out.family("herald_expansions_in_flight", .gauge, "Messages of the expansion queues that are being worked on.")
     out.sample([:], counters.inFlight)
-    out.family("herald_expansions_connected", .gauge, "1 while the expansion queue is consumed and Redis is connected.")
+    out.family(
+      "herald_expansions_connected", .gauge, "1 while the expansion queues are consumed and Redis is connected.")
     out.sample([:], counters.isConnected)
     return out.text
   }

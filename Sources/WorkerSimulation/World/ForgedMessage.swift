@@ -70,7 +70,7 @@ struct ForgedMessage {
       switch self {
       case .job, .batch, .page, .latePage, .broadcast, .audience, .start, .update:
         ("push.jobs", ["transactional", "bulk", "isolated"][forger.pick(3)])
-      case .settlement, .step: ("", "push.expansions")
+      case .settlement, .step: ("", ["push.expansions", "push.expansions.bulk"][forger.pick(2)])
       case .device, .activityToken, .forget: ("", "push.registrations")
       case .channelRequest: ("", forger.pick(4) == 0 ? "push.channels.isolated" : "push.channels")
       }
