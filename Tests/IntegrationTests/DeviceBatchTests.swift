@@ -1,7 +1,9 @@
 import PushCore
-import PushStores
+import PushIO
 import TestSupport
 import Testing
+
+@testable import PushStores
 
 /// Registrations of one turn that are large together: each batch stays within what a script and a reply may have.
 @Suite(.serialized, .timeLimit(.minutes(2)))
@@ -35,27 +37,82 @@ struct DeviceBatchTests {
     #expect(entries.count == 100 && entries.allSatisfy { $0.record.tags.count == 100 })
   }
 
-  /// 48 devices take 32 tokens each from devices with records of 15 KiB: 22 MiB, and a reply has at most 16.
-  @Test func tokensOfDevicesWithLargeRecords_changeTheirHolder() throws {
-    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
-    func devices(_ name: String) -> [DeviceRegistration] {
-      (UInt8(0)..<48).map { number in
-        var registration = DeviceRegistration(device: "\(name)-\(number)")
-        registration.startTokens = (UInt8(0)..<32).map { .init(type: "T\($0)", token: [number, $0]) }
-        return registration
-      }
+  /// Devices with 32 push-to-start tokens each.
+  private func devices(_ name: String, _ count: Int = 48) -> [DeviceRegistration] {
+    (0..<count).map { number in
+      var registration = DeviceRegistration(device: "\(name)-\(number)")
+      registration.startTokens = (UInt8(0)..<32).map { .init(type: "T\($0)", token: [UInt8(number), $0]) }
+      return registration
     }
+  }
+
+  /// Registers 48 devices with records of 15 KiB: for each of their tokens one, they are 22 MiB, and a reply has at most 16.
+  private func registerLarge(_ bench: DeviceRegistryBench) {
     var old = devices("old")
     let text = String(repeating: "x", count: 250)
     for index in old.indices {
       old[index].tags = (0..<58).map { .init(name: "t\($0)", change: .set(.text(text))) }
     }
     #expect(register(old, at: DeviceBatchTests.at, bench).allSatisfy { $0 == .success(.added) })
+  }
+
+  @Test func tokensOfDevicesWithLargeRecords_changeTheirHolder() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    registerLarge(bench)
     let answers = register(devices("new"), at: DeviceBatchTests.at + 1, bench)
     #expect(answers.allSatisfy { $0 == .success(.added) }, "\(answers.first.map { "\($0)" } ?? "none")")
     for record in try bench.dump().records.values {
       #expect(record.startTokens.count == (record.id.hasPrefix("new") ? 32 : 0), "\(record.id)")
     }
     try bench.expectConsistent("taken over")
+  }
+
+  /// A registration that a forget cancels reads the holders of its tokens too.
+  @Test func cancelledRegistrations_takeTheTokensOfDevicesWithLargeRecords() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    registerLarge(bench)
+    for device in devices("new") { _ = try bench.forget(.device(device.device), at: DeviceBatchTests.at + 2) }
+    let answers = register(devices("new"), at: DeviceBatchTests.at + 1, bench)
+    #expect(answers.allSatisfy { $0 == .success(.forgotten) }, "\(answers.first.map { "\($0)" } ?? "none")")
+    #expect(try bench.dump().records.values.allSatisfy { $0.startTokens.isEmpty })
+    try bench.expectConsistent("cancelled")
+  }
+
+  /// One device holds all 32 tokens: its record is read once.
+  @Test func recordOfTheHolderOfManyTokens_isSentOnce() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    registerLarge(bench)
+    let transactions = devices("new", 2).map {
+      DeviceTransaction(.id($0.device), .register($0, at: DeviceBatchTests.at + 1)) { _ in }
+    }
+    let reply = try bench.wait { then in
+      bench.client.run(
+        DeviceScript.find, keys: [bench.keys.tag, bench.keys.next], DeviceFindings.arguments(transactions), then: then)
+    }
+    func largeCount(_ reply: RedisReply) -> Int {
+      switch reply {
+      case .array(let parts): parts.reduce(0) { $0 + largeCount($1) }
+      case .bulk(let bytes): bytes.count > 1_000 ? 1 : 0
+      case .integer, .status, .error, .null: 0
+      }
+    }
+    #expect(largeCount(reply) == 2)
+  }
+
+  /// Replies that wait for an app fill Redis' memory, and hold up the other apps.
+  @Test func recordsThatAreReadAtATime_areBounded() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var left = 200
+    for registration in devices("many", 200) {
+      bench.registries[0].register(registration, at: DeviceBatchTests.at, in: bench.scope) { _ in left -= 1 }
+    }
+    let entry = bench.registries[0].entry(bench.scope)
+    var most = 0
+    let isDone = bench.turn {
+      most = max(most, entry.recordsInFlight)
+      return left == 0
+    }
+    #expect(isDone && entry.recordsInFlight == 0)
+    #expect(1_024...1_536 ~= most, "\(most) records at a time")
   }
 }

@@ -55,26 +55,37 @@ struct DeviceFindings {
   // MARK: - Reading
 
   /// One for each transaction; nil: not a reply of the script.
-  static func parse(_ reply: RedisReply, count: Int) -> [DeviceFindings]? {
-    guard case .array(let items) = reply, items.count == count else { return nil }
+  static func parse(_ reply: RedisReply, of transactions: [DeviceTransaction]) -> [DeviceFindings]? {
+    guard case .array(let items) = reply, items.count == transactions.count else { return nil }
     var all: [DeviceFindings] = []
-    for item in items {
+    /// By ordinal.
+    var records: [UInt32: [UInt8]] = [:]
+    for (item, transaction) in zip(items, transactions) {
       guard case .array(let parts) = item, parts.count >= 3 else { return nil }
       var findings = DeviceFindings()
-      guard let id = SetValue(parts[0]) else { return nil }
+      guard let id = SetValue(parts[0], &records) else { return nil }
       findings.id = id
-      if case .bulk(let bytes) = parts[1] { findings.own = bytes }
+      if case .ordinal(let ordinal) = transaction.place { findings.own = record(parts[1], ordinal, &records) }
       if case .integer(let ordinal) = parts[2] {
         guard let ordinal = UInt32(exactly: ordinal) else { return nil }
         findings.newOrdinal = ordinal
       }
       for part in parts.dropFirst(3) {
-        guard let token = SetValue(part) else { return nil }
+        guard let token = SetValue(part, &records) else { return nil }
         findings.tokens.append(token)
       }
       all.append(findings)
     }
     return all
+  }
+
+  /// - Parameter records: those that the reply had before, by ordinal.
+  fileprivate static func record(
+    _ reply: RedisReply, _ ordinal: UInt32, _ records: inout [UInt32: [UInt8]]
+  ) -> [UInt8]? {
+    if case .bulk(let bytes) = reply { records[ordinal] = bytes }
+    if case .null = reply { return nil }
+    return records[ordinal]
   }
 
   /// The devices of the transaction.
@@ -119,7 +130,7 @@ struct DeviceFindings {
 }
 
 extension DeviceFindings.SetValue {
-  fileprivate init?(_ reply: RedisReply) {
+  fileprivate init?(_ reply: RedisReply, _ known: inout [UInt32: [UInt8]]) {
     switch reply {
     case .null: self.init()
     case .array(let parts):
@@ -127,9 +138,10 @@ extension DeviceFindings.SetValue {
       guard case .bulk(let ordinals) = parts.first, parts.count == 1 || ordinals.count == (parts.count - 1) * 4 else {
         return nil
       }
-      self.init(
-        ordinals: ordinals,
-        records: parts.dropFirst().map { if case .bulk(let bytes) = $0 { bytes } else { nil } })
+      self.init(ordinals: ordinals)
+      for (index, part) in parts.dropFirst().enumerated() {
+        records.append(DeviceFindings.record(part, OrdinalList.ordinal(ordinals, index), &known))
+      }
     case .integer, .bulk, .status, .error: return nil
     }
   }

@@ -29,6 +29,8 @@ package final class DeviceRegistry {
   private static let batch = 48
   /// Maximum records that one script reads, and changes: of the largest ones 8 MiB, half of the largest reply.
   private static let batchRecords = 512
+  /// Maximum records that an app's scripts read at a time: their replies wait in Redis' memory, before those for other apps.
+  private static let readingRecords = 1_024
   /// Maximum words to look up at once.
   private static let batchWords = 1_000
   /// A change is given up after this many conflicting changes of its device.
@@ -252,7 +254,9 @@ package final class DeviceRegistry {
   package func turn() {
     for entry in scopes.values {
       while !entry.storing.isEmpty { store(nextBatch(&entry.storing) { $0.commit.recordCount }, entry) }
-      while !entry.reading.isEmpty { read(nextBatch(&entry.reading) { $0.recordsMaximum }, entry) }
+      while !entry.reading.isEmpty, entry.recordsInFlight < DeviceRegistry.readingRecords {
+        read(nextBatch(&entry.reading) { $0.recordsMaximum }, entry)
+      }
     }
   }
 
@@ -271,12 +275,15 @@ package final class DeviceRegistry {
 
   private func read(_ transactions: [DeviceTransaction], _ entry: DeviceRegistryScope) {
     let arguments = DeviceFindings.arguments(transactions)
+    let records = transactions.reduce(0) { $0 + $1.recordsMaximum }
+    entry.recordsInFlight += records
     run(DeviceScript.find, arguments, in: entry.scope) { [self] result in
+      entry.recordsInFlight -= records
       switch result {
       case .failure(let failure):
         for transaction in transactions { finish(transaction, .failure(failure), entry) }
       case .success(let reply):
-        guard let findings = DeviceFindings.parse(reply, count: transactions.count) else {
+        guard let findings = DeviceFindings.parse(reply, of: transactions) else {
           let failure = DeviceRegistryFailure.unreadable("\(entry.keys.tag): does something else use these keys?")
           for transaction in transactions { finish(transaction, .failure(failure), entry) }
           return

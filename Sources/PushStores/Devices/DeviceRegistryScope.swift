@@ -8,6 +8,8 @@ final class DeviceRegistryScope {
   var words = DeviceWords()
   /// To read in the next turn.
   var reading: [DeviceTransaction] = []
+  /// Records that were asked for, at most.
+  var recordsInFlight = 0
   /// To store in the next turn.
   var storing: [(transaction: DeviceTransaction, commit: DeviceCommit)] = []
   /// When the app was last added to the list of apps with devices.

@@ -17,11 +17,15 @@ enum DeviceScript {
   /// tokens, bucket and word of each.
   ///
   /// Replies for each device: {the id's ordinals, their records…}, the ordinal's record, the new ordinal, and for each
-  /// token {its ordinals, their records…}: without records, where the ordinals are those of the id.
+  /// token {its ordinals, their records…}: without records, where the ordinals are those of the id. A record that the
+  /// reply has already is 1: one device may hold all tokens.
   static let find = LuaScript(
     #"""
     local P = KEYS[1]
+    local sent = {}
     local function record(ordinal)
+      if sent[ordinal] then return 1 end
+      sent[ordinal] = true
       return redis.call('HGET', P .. 'd:' .. math.floor(ordinal / 64), ordinal % 64)
     end
     local function found(bucket, word, known)

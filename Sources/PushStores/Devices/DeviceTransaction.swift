@@ -110,10 +110,7 @@ final class DeviceTransaction {
   }
 
   /// The number of records that it reads at most: its device's, and those of its tokens' holders.
-  var recordsMaximum: Int {
-    guard case .register(let registration, _) = action else { return 1 }
-    return 2 + registration.startTokens.count
-  }
+  var recordsMaximum: Int { 1 + tokenSets.count }
 
   /// Decides by what was read.
   /// - Parameters:
