@@ -135,6 +135,16 @@ struct DeviceForgetTests {
     #expect(try bench.dump().records.values.first?.tags == [])
   }
 
+  /// A forget from a clock that is an hour ahead gives way to what comes now, and not to what came before it.
+  @Test func forgetOfATimeToCome_refusesWhatIsOlder() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    let now = bench.loop.now.unixMilliseconds
+    #expect(try bench.forget(.user("user"), at: now + 3_600_000) == 0)
+    for (age, answer) in [(3_600_000, RegistrationAnswer.forgotten), (120_000, .forgotten), (1_000, .added)] {
+      #expect(try bench.register(whole(age / 60_000, of: "user"), at: now - Int64(age)) == answer, "\(age) ms old")
+    }
+  }
+
   /// A forget takes several round trips, a registration one: what comes behind it overtakes it.
   @Test func registrationThatOvertakesTheForget_keepsNothingElse() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)

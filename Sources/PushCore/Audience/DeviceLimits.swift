@@ -25,7 +25,7 @@ package enum DeviceLimits {
   /// A time further ahead of the worker's clock is not in Unix milliseconds. A time less far ahead comes from a wrong clock.
   package static let aheadMilliseconds: Int64 = 366 * 86_400_000
   /// A mark of a forget, or of a token that was given up, that is further ahead of Redis' clock comes from a wrong clock, and gives way to what
-  /// comes now: else it would shut a device out until then. Clocks that are right differ by less.
+  /// comes now, no earlier than this: else it would shut a device out until then. Clocks that are right differ by less.
   package static let aheadToleranceMilliseconds: Int64 = 60_000
   /// How long a forget is remembered, seconds.
   package static let forgottenSeconds: Int64 = 86_400

@@ -133,7 +133,8 @@ package final class DeviceRegistry {
         result.map { reply in
           guard let mark = reply.text.flatMap({ Int64($0) }) else { return false }
           // As in `DeviceScript.isLater`.
-          return mark >= at && (at > now || mark <= now + DeviceLimits.aheadToleranceMilliseconds)
+          let isNow = now - DeviceLimits.aheadToleranceMilliseconds < at && at <= now
+          return mark >= at && (!isNow || mark <= now + DeviceLimits.aheadToleranceMilliseconds)
         })
     }
   }
@@ -325,7 +326,7 @@ package final class DeviceRegistry {
       transaction.wantsOrdinal = true
       return again(transaction, entry)
     }
-    let fingerprint = UInt32.random(in: 1 ... .max, using: &random)
+    let fingerprint = UInt32.random(in: 1 ..< .max, using: &random)
     switch transaction.decide(found, now: loop.now.unixMilliseconds, fingerprint: fingerprint, entry.words) {
     case .done(let answer): finish(transaction, .success(answer), entry)
     case .store(let commit):

@@ -70,7 +70,8 @@ enum DeviceScript {
     local clock = redis.call('TIME')
     local function is_later(mark, at)
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      return mark >= at and (at > now or mark <= now + \(DeviceLimits.aheadToleranceMilliseconds))
+      local is_now = now - \(DeviceLimits.aheadToleranceMilliseconds) < at and at <= now
+      return mark >= at and (not is_now or mark <= now + \(DeviceLimits.aheadToleranceMilliseconds))
     end
     """
 
