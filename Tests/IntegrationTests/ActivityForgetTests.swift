@@ -235,6 +235,34 @@ struct ActivityForgetTests {
     for ride in newer { #expect(try members(of: ride, activities, registry) ?? [] == []) }
   }
 
+  /// A forget of a user who had no device then, stored after the device became the user's: it stays in what it joined before.
+  @Test func lateForgetOfAUser_leavesWhatTheDeviceJoinedBefore() throws {
+    let registry = try AudienceRegistry(url: RedisServer.shared().url, prefix: "late-\(UInt32.random(in: 0 ... .max)):")
+    let scope = registry.scope
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: registry.prefix)
+    let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
+    let now = registry.loop.now.unixMilliseconds
+    let ride = try #require(ActivityID("ride"))
+    func register(at: Int64, _ user: String?) throws {
+      var registration = DeviceRegistration(device: "d-1")
+      registration.user = user.map { .set($0) } ?? .keep
+      _ = try registry.wait { registry.devices.register(registration, at: at, in: scope, then: $0) }
+    }
+    try register(at: now - 9_000, "other")
+    let ordinal = try #require(
+      try registry.wait { registry.devices.members(of: .id("d-1"), limit: 1, in: scope, then: $0) }.first)
+    _ = try registry.wait {
+      activities.register(ride, in: scope, ordinal: ordinal, token: [1, 2, 3, 4], at: now - 8_000, then: $0)
+    }
+    // The user's now, then somebody's again: found in both places.
+    for user in ["user", "somebody"] {
+      try register(at: now - 3_000 + (user == "user" ? 0 : 1_000), user)
+      let count = try registry.wait { forgetter.forget(.user("user"), at: now - 5_000, in: scope, then: $0) }
+      #expect(count == 0)
+      #expect(try members(of: ride, activities, registry) == [ordinal], "\(user)")
+    }
+  }
+
   /// A device that registers again after it was forgotten is known. An update token from before the forget is ignored all the same.
   @Test func aTokenFromBeforeTheForgetIsIgnored() throws {
     let queue = try RegistrationQueue("before")

@@ -145,6 +145,115 @@ struct DeviceForgetTests {
     }
   }
 
+  /// What a registration says of the device's user.
+  private enum Naming: CaseIterable {
+    case nobody, user, other, removal
+  }
+
+  /// Three registrations, and a forget of a user before, between or behind them: a step for each millisecond.
+  private struct Plan {
+    let namings: [Naming]
+    let forget: Int
+
+    /// Of the registrations.
+    var times: [Int] { (0...namings.count).filter { $0 != forget } }
+
+    func registration(_ device: String, at time: Int) -> DeviceRegistration {
+      var registration = DeviceRegistration(device: device)
+      switch namings[time < forget ? time : time - 1] {
+      case .nobody: break
+      case .user: registration.user = .set("user of \(device)")
+      case .other: registration.user = .set("other")
+      case .removal: registration.user = .remove
+      }
+      registration.tags = [.init(name: "tag-\(time)", change: .set(.flag(true)))]
+      if time > 1 { registration.locale = .set("de-\(time)") }
+      if time < 2 { registration.timeZone = .set("UTC-\(time)") }
+      return registration
+    }
+
+    /// Whose the device was at the time of the forget, by those registrations that are known.
+    private func owner(_ device: String, _ known: [Int]) -> String? {
+      var owner: String?
+      for time in known.sorted() where time < forget {
+        switch registration(device, at: time).user {
+        case .keep: break
+        case .set(let name): owner = name
+        case .remove: owner = nil
+        }
+      }
+      return owner
+    }
+
+    /// What their times say. But once the forget is known, what was the user's by all that was known then is gone, whatever comes to light.
+    func expected(_ device: String, _ order: [Int]) -> String {
+      let isForgotten = order.indices.contains { index in
+        order[...index].contains(forget) && owner(device, Array(order[...index])) == "user of \(device)"
+      }
+      var record = DeviceRecord(id: device, at: 0)
+      for time in times where time > forget || !isForgotten {
+        let registration = registration(device, at: time)
+        switch registration.user {
+        case .keep: break
+        case .set(let name): record.user = name
+        case .remove: record.user = nil
+        }
+        if case .set(let locale) = registration.locale { record.locale = locale }
+        if case .set(let timeZone) = registration.timeZone { record.timeZone = timeZone }
+        record.tags.append(.init(name: "tag-\(time)", value: .flag(true), at: nil))
+      }
+      return Plan.text(record.tags.isEmpty ? nil : record)
+    }
+
+    static func text(_ record: DeviceRecord?) -> String {
+      guard let record else { return "none" }
+      let fields = [record.user, record.locale, record.timeZone].map { $0 ?? "-" }
+      return (fields + record.tags.map(\.name)).joined(separator: " ")
+    }
+  }
+
+  /// All namings of three registrations, the forget at each place among them, stored in every order: each a device and a user of its own.
+  @Test(arguments: 0..<4)
+  func registrationsAndAForgetInEveryOrder_giveTheResultOfTheirTimes(forget: Int) throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)
+    let names = Naming.allCases
+    let plans = names.flatMap { a in names.flatMap { b in names.map { Plan(namings: [a, b, $0], forget: forget) } } }
+    let orders = orders([], [0, 1, 2, 3])
+    for place in 0..<4 {
+      var left = plans.count * orders.count
+      var failures: [DeviceRegistryFailure] = []
+      func ended<Value>(_ result: Result<Value, DeviceRegistryFailure>) {
+        left -= 1
+        if case .failure(let failure) = result { failures.append(failure) }
+      }
+      for (number, plan) in plans.enumerated() {
+        for (index, order) in orders.enumerated() {
+          let (device, time) = ("d-\(number)-\(index)", order[place])
+          let registry = bench.registries[(number + index + place) % 2]
+          if time == forget {
+            registry.forget(.user("user of \(device)"), at: Self.start + Int64(time), in: bench.scope, then: ended)
+          } else {
+            registry.register(
+              plan.registration(device, at: time), at: Self.start + Int64(time), in: bench.scope, then: ended)
+          }
+        }
+        if number % 8 == 7 { bench.turn() }
+      }
+      #expect(bench.turn { left == 0 } && failures.isEmpty, "\(failures.first.map { "\($0)" } ?? "not ended")")
+    }
+    let records = Dictionary(uniqueKeysWithValues: try bench.dump().records.values.map { ($0.id, $0) })
+    var wrong: [String] = []
+    for (number, plan) in plans.enumerated() {
+      for (index, order) in orders.enumerated() {
+        let device = "d-\(number)-\(index)"
+        let (found, expected) = (Plan.text(records[device]), plan.expected(device, order))
+        if found != expected { wrong.append("\(plan.namings) stored as \(order): \(found), not \(expected)") }
+      }
+    }
+    #expect(wrong.isEmpty, "\(wrong.count) of \(plans.count * orders.count), the first: \(wrong.prefix(3))")
+    try bench.expectConsistent("every order")
+  }
+
   /// A forget takes several round trips, a registration one: what comes behind it overtakes it.
   @Test func registrationThatOvertakesTheForget_keepsNothingElse() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)

@@ -114,7 +114,9 @@ struct SimulatedAudienceCalls {
     let (claims, givenUp) = (tokens == 0 ? 0 : below(8) / 7, below(12) / 11)
     let (records, marked, former) = (below(3) / 2, below(12) / 11, below(12) / 11)
     add(forgotten, claims, guards, records, marked, givenUp, former, milliseconds - below(20_000), "d:d-\(below(2))")
-    for _ in 0..<forgotten { add(1 + below(marks), milliseconds - below(9_000)) }
+    for _ in 0..<forgotten {
+      add(1 + below(marks), milliseconds - below(9_000), below(4) == 0 ? -1 : milliseconds - below(9_000))
+    }
     for _ in 0..<claims { add(1 + below(tokens)) }
     for _ in 0..<guards {
       let set = below(6)

@@ -23,7 +23,10 @@ import Testing
 
   @Test func newerWinsAndOlderIsIgnored() throws {
     let first = try record(registration { $0.user = .set("u") }, at: 100)
-    #expect(try record(registration { $0.user = .set("v") }, at: 99, onto: first) == first)
+    var late = try record(registration { $0.user = .set("v") }, at: 99, onto: first)
+    #expect(late.owners.map(\.since) == [99, 100])
+    late.owners = []
+    #expect(late == first)
     #expect(try record(registration(), at: 101, onto: first).user == "u")
     #expect(try record(registration { $0.user = .remove }, at: 100, onto: first).user == nil)
   }

@@ -84,10 +84,10 @@ import Testing
   /// Scripts read the fingerprint without decoding the record.
   @Test func fingerprint_isAtBytesOneToFour() {
     let (bytes, _) = DeviceRecordTests.example.encoded(DeviceWords())
-    #expect(bytes.prefix(5) == [3, 0x21, 0x43, 0x65, 0x87])
+    #expect(bytes.prefix(5) == [4, 0x21, 0x43, 0x65, 0x87])
     var record = DeviceRecordTests.example
     record.at += 1
-    #expect(record.encoded(DeviceWords()).bytes.prefix(5) == [131, 0x21, 0x43, 0x65, 0x87])
+    #expect(record.encoded(DeviceWords()).bytes.prefix(5) == [132, 0x21, 0x43, 0x65, 0x87])
   }
 
   /// Of three times and none: the number of its time followed each field.
@@ -103,6 +103,7 @@ import Testing
     expected.fingerprint = 0x0403_0201
     expected.user = "u"
     expected.times.user = first
+    expected.owners = [.init(since: .min, user: "u")]
     expected.token = .init(bytes: [9, 8], at: first)
     expected.startTokens = [.init(type: "*", token: .init(bytes: [7], at: first + 4_000))]
     expected.osVersion = OSVersion(major: 18, minor: 1)
@@ -129,6 +130,7 @@ import Testing
     var expected = DeviceRecord(id: "d", at: 5_000)
     expected.user = "u"
     expected.times.user = 5_000
+    expected.owners = [.init(since: .min, user: "u")]
     expected.token = .init(bytes: [9, 8], at: 4_999)
     expected.tags = [.init(name: "n", value: .number(7), at: 5_000)]
     expected.times.increments = 5_000
@@ -192,10 +194,43 @@ import Testing
     #expect(throws: DeviceRecordError.broken) { try DeviceRecord.decoded([130] + bytes([4])[1...], DeviceWords()) }
   }
 
+  /// Nothing if the user has had it since the registration, or for more than a day.
+  @Test func owners_takeFewBytes() throws {
+    let full = DeviceRecordTests.example.encoded(DeviceWords()).bytes.count
+    var record = DeviceRecordTests.example
+    func expectBytes(_ more: Int, _ owners: [DeviceRecord.Owner]) throws {
+      record.owners = owners
+      let (bytes, words) = record.encoded(DeviceWords())
+      #expect(bytes.count - full == more)
+      #expect(try DeviceRecord.decoded(bytes, table(words)).record == record)
+    }
+    let own = DeviceRecord.Owner(since: record.at - 60_000, user: record.user)
+    try expectBytes(0, [.init(since: .min, user: record.user)])
+    try expectBytes(4, [own])
+    try expectBytes(14, [.init(since: record.at - 61_000, user: "other"), own])
+    try expectBytes(12, [.init(since: .min, user: "other"), own])
+    record.user = nil
+    record.times.user = nil
+    let (bytes, words) = record.encoded(DeviceWords())
+    for flags in [96, 64] {
+      #expect(throws: DeviceRecordError.self) {
+        try DeviceRecord.decoded([4 | UInt8(flags)] + bytes[1...] + [1], table(words))
+      }
+    }
+  }
+
+  /// Builds before did not tell since when the user has had it: for ever.
+  @Test func recordOfVersionThree_isItsUsersForLong() throws {
+    var record = DeviceRecordTests.example
+    let (bytes, words) = record.encoded(DeviceWords())
+    record.owners = [.init(since: .min, user: record.user)]
+    #expect(try DeviceRecord.decoded([3] + bytes[1...], table(words)).record == record)
+  }
+
   @Test func anotherVersionIsNotGuessedAt() {
     var (bytes, _) = DeviceRecordTests.example.encoded(DeviceWords())
-    bytes[0] = 4
-    #expect(throws: DeviceRecordError.unknownVersion(4)) { try DeviceRecord.decoded(bytes, DeviceWords()) }
+    bytes[0] = 5
+    #expect(throws: DeviceRecordError.unknownVersion(5)) { try DeviceRecord.decoded(bytes, DeviceWords()) }
     #expect(throws: DeviceRecordError.broken) { try DeviceRecord.decoded([], DeviceWords()) }
   }
 

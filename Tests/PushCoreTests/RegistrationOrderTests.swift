@@ -12,12 +12,14 @@ import Testing
     return registration
   }
 
-  /// Increments of the same time in one order: they are remembered as they came, and it does not matter.
+  /// Increments of the same time in one order: they are remembered as they came, and it does not matter. Owners are compared elsewhere: of
+  /// a user's registrations in a row the first and the last are remembered.
   private func record(_ all: [Dated], onto record: DeviceRecord? = nil) -> DeviceRecord? {
     guard var result = plain(all, onto: record) else { return nil }
     for index in result.tags.indices {
       result.tags[index].increments.sort { ($0.at, $0.fingerprint) < ($1.at, $1.fingerprint) }
     }
+    result.owners = []
     return result
   }
 
@@ -195,6 +197,54 @@ import Testing
         }
       }
     }
+  }
+
+  /// Who had the device at each time is that of the times, whatever came first.
+  @Test func ownersInEveryOrder_areThoseOfTheirTimes() throws {
+    let names: [FieldChange<String>] = [.keep, .set("a"), .set("b"), .remove]
+    for changes in names.flatMap({ a in names.flatMap { b in names.map { [a, b, $0] } } }) {
+      let all: [Dated] = changes.enumerated().map { index, change -> Dated in
+        let partial = registration {
+          $0.user = change
+          $0.tags = [.init(name: "\(index)", change: .set(.flag(true)))]
+        }
+        return (partial, 100 + 2 * Int64(index))
+      }
+      for order in permutations(all) {
+        let record = try #require(plain(order + [order[0]], onto: nil))
+        var owner: String?
+        for time in Int64(100)...106 {
+          for dated in all where dated.at == time {
+            switch dated.registration.user {
+            case .keep: break
+            case .remove: owner = nil
+            case .set(let name): owner = name
+            }
+          }
+          let found = record.owner(at: time)?.user ?? 0
+          #expect(
+            found == DeviceRecord.Owner(since: 0, user: owner).user, "\(changes), \(order.map(\.at)) at \(time)")
+        }
+      }
+    }
+  }
+
+  @Test func owners_areForgottenAfterADay() throws {
+    let day: Int64 = 86_400_000
+    func owned(_ all: [(user: String, at: Int64)], onto record: DeviceRecord? = nil) throws -> DeviceRecord {
+      let named: [Dated] = all.map { next in (registration { $0.user = .set(next.user) }, next.at) }
+      return try #require(plain(named, onto: record))
+    }
+    let record = try owned([("a", 100), ("b", 200), ("b", 300)])
+    #expect(record.owners.map(\.since) == [100, 200] && record.ownedUntil(by: "a", at: 150) == 200)
+    let later = try owned([("b", 201 + day)], onto: record)
+    #expect(later.owners == [.init(since: .min, user: "b")])
+    // Registered as a whole again, it takes no bytes.
+    let again = try owned([("b", 100), ("b", 200)])
+    #expect(again.owners == [.init(since: .min, user: "b")])
+    // The latest ones are kept.
+    let many = try owned((0..<40).map { ("\($0)", 100 + Int64($0)) })
+    #expect(many.owners.map(\.since) == Array(124...139))
   }
 
   /// Pages that were made for the forgotten user are not for who has the device next.

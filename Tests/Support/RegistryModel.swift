@@ -9,7 +9,10 @@ package struct RegistryModel {
     let isLess: (Value, Value) -> Bool
 
     /// The latest; of the same time a removal, else the largest.
-    var last: (value: Value?, at: Int64)? {
+    var last: (value: Value?, at: Int64)? { last(upTo: .max) }
+
+    func last(upTo time: Int64) -> (value: Value?, at: Int64)? {
+      let changes = changes.filter { $0.at <= time }
       guard let at = changes.map(\.at).max() else { return nil }
       let all = changes.filter { $0.at == at }.map(\.value)
       return (all.contains(nil) ? nil : all.compactMap(\.self).max(by: isLess), at)
@@ -53,8 +56,6 @@ package struct RegistryModel {
     var startTokensRemoved: Int64?
     var tags: [String: Tag] = [:]
     var tagsRemoved: Int64?
-    /// Users that it was registered for, and until when.
-    var formerUsers: [String: Int64] = [:]
     /// Of tokens that got a 410, the oldest first.
     var gone: [(hex: String, at: Int64)] = []
 
@@ -108,7 +109,6 @@ package struct RegistryModel {
   package mutating func register(_ registration: DeviceRegistration, at: Int64) -> Bool {
     let id = registration.device
     var device = devices[id] ?? Device(at: at)
-    let userBefore = devices[id]?.user.last?.value
     device.at = max(device.at, at)
     device.user.add(registration.user, at)
     device.locale.add(registration.locale, at)
@@ -124,12 +124,6 @@ package struct RegistryModel {
       takeTokens(registration, at)
       return false
     }
-    let user = device.user.last
-    var former = [userBefore].compactMap(\.self)
-    if case .set(let named) = registration.user { former.append(named) }
-    for name in former where name != user?.value {
-      device.formerUsers[name] = max(device.formerUsers[name] ?? .min, user?.at ?? at)
-    }
     takeTokens(registration, at)
     changeStartTokens(&device, registration, at)
     claim(registration, &device, at)
@@ -140,17 +134,11 @@ package struct RegistryModel {
   /// - Parameter device: with this registration.
   private mutating func isForgotten(_ registration: DeviceRegistration, _ device: Device, _ at: Int64) -> Bool {
     let id = registration.device
-    let user = device.user.last
     var isForgotten = forgottenDevices[id].map { $0 >= at } ?? false
     var times: [Int64] = []
-    func isOld(_ name: String) -> Int64? { forgottenUsers[name].flatMap { $0 >= at ? $0 : nil } }
-    if let name = user?.value, let time = isOld(name), registration.user == .set(name) || (user?.at ?? at) <= at {
+    for (name, time) in forgottenUsers where time >= at && device.user.last(upTo: time)?.value == name {
       // It would have been forgotten with its user, had it come before.
       times.append(time)
-      isForgotten = true
-    }
-    if case .set(let name) = registration.user, user?.value != name, let time = isOld(name) {
-      if time < user?.at ?? at { times.append(time) }
       isForgotten = true
     }
     if let time = times.max() { forget(device: id, at: time) }
@@ -277,7 +265,7 @@ package struct RegistryModel {
 
   package mutating func forget(user: String, at: Int64) {
     forgottenUsers[user] = max(forgottenUsers[user] ?? at, at)
-    for (id, device) in devices where device.user.last?.value == user || device.formerUsers[user] ?? .min > at {
+    for (id, device) in devices where device.user.last(upTo: at)?.value == user {
       forget(device: id, at: at)
     }
   }

@@ -28,6 +28,7 @@ package enum DeviceChange {
     if record == nil { next.fingerprint = fingerprint }
     if !time.isOlder(than: next.at) { next.at = at }
     time.change(&next.user, &next.times.user, registration.user) { ByteText($0) < ByteText($1) }
+    next.changeOwners(registration.user, at: at, from: record)
     if let before = record?.user, next.user.map({ !$0.hasBytes(of: before) }) ?? true { next.fingerprint = fingerprint }
     time.change(&next.locale, &next.times.locale, registration.locale) { ByteText($0) < ByteText($1) }
     time.change(&next.osVersion, &next.times.osVersion, registration.osVersion, isLess: <)
@@ -67,6 +68,7 @@ package enum DeviceChange {
     guard time.isOlder(than: record.at) else { return nil }
     var next = record
     time.forget(&next.user, &next.times.user)
+    next.forgetOwners(time, of: record)
     time.forget(&next.locale, &next.times.locale)
     time.forget(&next.osVersion, &next.times.osVersion)
     time.forget(&next.timeZone, &next.times.timeZone)

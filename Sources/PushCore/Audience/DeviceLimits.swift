@@ -16,7 +16,9 @@ package enum DeviceLimits {
   package static let incrementsMaximum = 256
   /// Removed tags, and removed push-to-start tokens, that are remembered; those with the latest times are kept.
   package static let removalsMaximum = 100
-  /// How long before a device's newest registration its removals and increments are remembered.
+  /// Changes of a device's user that are remembered; the latest are kept.
+  package static let ownersMaximum = 16
+  /// How long before a device's newest registration its removals, increments and earlier users are remembered.
   package static let changesRememberedMilliseconds: Int64 = 86_400_000
   /// The largest magnitude up to which a number represents every integer exactly.
   package static let exactIntegerMaximum: Int64 = 1 << 53

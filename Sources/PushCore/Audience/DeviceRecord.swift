@@ -125,6 +125,8 @@ package struct DeviceRecord: Hashable, Sendable {
   /// The newest last, at most `DeviceLimits.goneTokensMaximum`.
   package var goneTokens: [GoneToken] = []
   package var times = Times()
+  /// Users that had it, ascending by time; the last is `user`. Empty: that one alone, since `times.user`.
+  package var owners: [Owner] = []
   /// Ascending by the bytes of their names, at most `DeviceLimits.removalsMaximum`.
   package var removedTags: [Removal] = []
   /// The same, by type.

@@ -6,12 +6,14 @@ extension DeviceRecord {
   ) throws(DeviceRecordError) -> (record: DeviceRecord, words: Set<UInt32>) {
     var reader = DeviceRecordReader(bytes: bytes)
     let first = try reader.byte()
-    reader.version = first & ~DeviceRecord.timesFlag
-    reader.hasOtherTimes = first != reader.version
+    reader.version = first & 31
+    reader.hasOtherTimes = first & DeviceRecord.timesFlag != 0
+    reader.owners = first & (DeviceRecord.longOwnedFlag | DeviceRecord.ownersFlag)
     guard DeviceRecord.versionWithoutTimes...DeviceRecord.version ~= reader.version else {
-      throw .unknownVersion(reader.version)
+      throw .unknownVersion(first & ~DeviceRecord.timesFlag)
     }
-    guard !reader.hasOtherTimes || reader.version == DeviceRecord.version else { throw .broken }
+    guard !reader.hasOtherTimes || reader.version >= DeviceRecord.versionWithoutOwners else { throw .broken }
+    guard reader.owners == 0 || reader.version == DeviceRecord.version else { throw .broken }
     let record = try reader.record(words)
     guard reader.position == bytes.count else { throw .broken }
     guard reader.unknownWords.isEmpty else { throw .unknownWords(reader.unknownWords.sorted()) }
@@ -25,6 +27,8 @@ private struct DeviceRecordReader {
   var version = DeviceRecord.version
   /// Whether not all fields have the record's time.
   var hasOtherTimes = false
+  /// The version's flags that tell of owners.
+  var owners: UInt8 = 0
   /// The record's time.
   private var at: Int64 = 0
   /// That of the fields without an exception.
@@ -104,6 +108,7 @@ private struct DeviceRecordReader {
     }
     if isVersion1 {
       try skipIncrementsOfVersion1(fields, &record)
+      try readOwners(&record)
       return record
     }
     if fields & Field.absences != 0 { try readAbsences(&record.times) }
@@ -111,6 +116,7 @@ private struct DeviceRecordReader {
     if fields & Field.removedStartTokens != 0 { record.removedStartTokens = try removals(words) }
     if fields & Field.increments != 0 { try readIncrements(&record.tags) }
     guard exceptionsRead == exceptions.count else { throw .broken }
+    try readOwners(&record)
     return record
   }
 
@@ -122,6 +128,29 @@ private struct DeviceRecordReader {
     guard fields & DeviceRecord.Field.increments != 0 else { return }
     _ = try fixed(4)
     record.times.increments = at
+  }
+
+  /// Of older versions, which tell nobody: the user has had it for long.
+  private mutating func readOwners(_ record: inout DeviceRecord) throws(DeviceRecordError) {
+    typealias Owner = DeviceRecord.Owner
+    if version != DeviceRecord.version || owners == DeviceRecord.longOwnedFlag {
+      if let user = record.user { record.owners = [Owner(since: .min, user: user)] }
+      return
+    }
+    if owners == 0 { return }
+    guard owners == DeviceRecord.ownersFlag else { throw .broken }
+    let head = try number()
+    let count = try count(head >> 1)
+    var last = record.times.user ?? at
+    for index in (0..<count).reversed() {
+      let user = index < count - 1 ? try fixed(8) : Owner(since: 0, user: record.user).user
+      if index == 0, head & 1 != 0 {
+        last = .min
+      } else {
+        last = last &- (try signed())
+      }
+      record.owners.insert(Owner(since: last, hash: user), at: 0)
+    }
   }
 
   private mutating func readTimes() throws(DeviceRecordError) {

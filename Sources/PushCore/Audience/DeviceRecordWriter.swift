@@ -10,14 +10,21 @@
 /// before (-1 before the first), times two, 1 if another follows; 0: no place.
 /// Times of gone tokens and increments are stored as the record's time minus theirs.
 ///
-/// Version 2 stored the number of its time after each field. Version 1 had no fingerprint, and no times but the record's
+/// Whose the device was is told only if its user is not all that is known: `longOwnedFlag` of the version says that it has been the user's for
+/// long; else `ownersFlag`, and at the end how many owners there are, times two, 1 if the first has had it for long. From the last one on each
+/// has the time of the one after it minus its own, that of the last from the user's, and before it 8 bytes of its hash: the last has none.
+///
+/// Version 3 had no owners. Version 2 stored the number of its time after each field. Version 1 had no fingerprint, and no times but the record's
 /// and those of tokens.
 extension DeviceRecord {
-  package static let version: UInt8 = 3
+  package static let version: UInt8 = 4
+  static let versionWithoutOwners: UInt8 = 3
   static let versionWithNumberedTimes: UInt8 = 2
   package static let versionWithoutTimes: UInt8 = 1
   /// In the byte of the version.
   static let timesFlag: UInt8 = 128
+  static let longOwnedFlag: UInt8 = 64
+  static let ownersFlag: UInt8 = 32
 
   /// Bits of the first number.
   enum Field {
@@ -58,7 +65,7 @@ extension DeviceRecord {
   }
 
   /// The times without a value, in the order of their bits.
-  private var absences: [(bit: UInt64, at: Int64)] {
+  var absences: [(bit: UInt64, at: Int64)] {
     var all: [(bit: UInt64, at: Int64)] = []
     func add(_ bit: UInt64, _ at: Int64?) { if let at { all.append((bit, at)) } }
     if user == nil { add(TimedAbsence.user, times.user) }
@@ -90,7 +97,7 @@ extension DeviceRecord {
   }
 
   /// The times of the fields, in the order in which these are written.
-  private func fieldTimes(_ absences: [(bit: UInt64, at: Int64)]) -> [Int64?] {
+  func fieldTimes(_ absences: [(bit: UInt64, at: Int64)]) -> [Int64?] {
     var times: [Int64?] = []
     times.reserveCapacity(8 + startTokens.count + tags.count)
     if user != nil { times.append(self.times.user) }
@@ -112,7 +119,11 @@ extension DeviceRecord {
     let times = DeviceRecordTimes(at: at, fields: fieldTimes(absences))
     var writer = DeviceRecordWriter()
     writer.bytes.reserveCapacity(320)
-    writer.bytes.append(times.isOneTime ? DeviceRecord.version : DeviceRecord.version | DeviceRecord.timesFlag)
+    let isLongOwned = user != nil && owners == [Owner(since: .min, user: user)]
+    var version = DeviceRecord.version
+    if !times.isOneTime { version |= DeviceRecord.timesFlag }
+    if !owners.isEmpty { version |= isLongOwned ? DeviceRecord.longOwnedFlag : DeviceRecord.ownersFlag }
+    writer.bytes.append(version)
     writer.append(fixed: UInt64(fingerprint), count: 4)
     writer.append(fields(absences))
     writer.append(id: id)
@@ -152,6 +163,7 @@ extension DeviceRecord {
     if !removedTags.isEmpty { writer.append(removedTags, words) }
     if !removedStartTokens.isEmpty { writer.append(removedStartTokens, words) }
     if tags.contains(where: { !$0.increments.isEmpty }) { writer.append(incrementsOf: tags, before: at) }
+    if !owners.isEmpty, !isLongOwned { writer.append(owners, before: self.times.user ?? at) }
     return (writer.bytes, writer.words)
   }
 
@@ -254,6 +266,18 @@ private struct DeviceRecordWriter {
         append(signed: at &- increment.at)
         append(.number(increment.addend))
       }
+    }
+  }
+
+  mutating func append(_ owners: [DeviceRecord.Owner], before at: Int64) {
+    let isLongOwned = owners.first?.since == .min
+    append(UInt64(owners.count) << 1 | (isLongOwned ? 1 : 0))
+    var last = at
+    for index in owners.indices.reversed() {
+      if index < owners.count - 1 { append(fixed: owners[index].user, count: 8) }
+      if index == 0, isLongOwned { break }
+      append(signed: last &- owners[index].since)
+      last = owners[index].since
     }
   }
 

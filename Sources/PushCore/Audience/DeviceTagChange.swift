@@ -116,6 +116,7 @@ extension DeviceRecord {
     func keep(_ time: inout Int64?, while isAbsent: Bool = true) {
       if isAbsent, let known = time, known < horizon { time = nil }
     }
+    forgetOldOwners(before: horizon)
     keep(&times.user, while: user == nil)
     keep(&times.locale, while: locale == nil)
     keep(&times.osVersion, while: osVersion == nil)

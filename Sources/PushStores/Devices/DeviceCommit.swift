@@ -22,8 +22,8 @@ struct DeviceCommit {
   /// A forget mark that is not older than the registration cancels it.
   struct ForgottenBy {
     var subject: ForgottenSubject
-    /// The device is forgotten too if the mark is older than this time, Unix milliseconds: it was this user's until then.
-    var takesBefore: Int64
+    /// Of a user: the device was the user's, Unix milliseconds. A mark of that time forgets the device too, another one nothing.
+    var owned: (since: Int64, until: Int64)?
   }
 
   var forgottenBy: [ForgottenBy] = []
@@ -131,7 +131,8 @@ struct DeviceCommit {
     arguments.append(RegistryKeys.text(of: .device(claimant)))
     for forgotten in forgottenBy {
       arguments.append(subjects[forgotten.subject] ?? 0)
-      arguments.append(forgotten.takesBefore)
+      arguments.append(forgotten.owned?.since ?? 0)
+      arguments.append(forgotten.owned?.until ?? -1)
     }
     for token in claims { arguments.append(tokens[DeviceSetName(token)] ?? 0) }
     for (set, ordinals) in guards {

@@ -82,8 +82,8 @@ enum DeviceScript {
   /// - OS version: its text;
   /// then the number of changes; each with its numbers of forget marks, claims, guards, records, new forget marks, new
   /// tokens' marks and former users, the registration's time and its device's subject, and each
-  /// - forget mark: its index, and before which time it forgets the device too: a mark that is not older than the registration cancels the
-  ///   change;
+  /// - forget mark: its index, since when and until when the device was the user's; -1: it is the device's. One that is not older than the
+  ///   registration cancels the change, a user's only if it is of that time, and then it forgets the device too;
   /// - claim: the index of a token's mark: one that is another device's, and not older, stops the change;
   /// - guard: a set's bucket and word, its ordinals as read;
   /// - record: hash, field, its bytes as read (empty: none), its new bytes (empty: none);
@@ -159,9 +159,10 @@ enum DeviceScript {
       local registered, claimant = tonumber(take()), take()
       local code, names, first, firstTaken = 1, {}, #writes, #taken
       for _ = 1, forgotten do
-        local time, before = times[tonumber(take())], tonumber(take())
+        local time, since, till = times[tonumber(take())], tonumber(take()), tonumber(take())
         if time > 0 and is_later(time, registered) then
-          if time < before then code = math.min(code, -time) elseif code == 1 then code = 2 end
+          if time >= since and time < till then code = math.min(code, -time) end
+          if till < 0 and code == 1 then code = 2 end
         end
       end
       local stopped = {}

@@ -19,6 +19,15 @@ final class DeviceTransaction {
     let user: String
     /// It is another's since this time, Unix milliseconds; nil: it is still this user's.
     var until: Int64?
+
+    /// Whether the device was the user's at that time.
+    func had(_ record: DeviceRecord, at: Int64) -> Bool {
+      let owner = record.owner(at: at)
+      if owner?.user == DeviceRecord.Owner(since: at, user: user).user { return true }
+      // The build before remembered no earlier owner in the record.
+      guard let until, let owner, owner.since == .min else { return false }
+      return at < until
+    }
   }
 
   enum Place {
@@ -129,7 +138,7 @@ final class DeviceTransaction {
       commit.giveUp(DeviceChange.givenUp(from: known.record, to: next), by: known.record.id)
       return .store(commit)
     case .forget(let at, let owner):
-      guard let known = found.device, owner.map({ isOwner($0, of: known.record, at: at) }) ?? true else {
+      guard let known = found.device, owner.map({ $0.had(known.record, at: at) }) ?? true else {
         return .done(.unchanged)
       }
       var commit = DeviceCommit()
@@ -139,12 +148,6 @@ final class DeviceTransaction {
     case .cancel(let tokens, let at, let forgottenAt):
       return cancel(tokens, at: at, forgottenAt: forgottenAt, now: now, fingerprint, found, words)
     }
-  }
-
-  /// Whether the device is the user's, or was at that time.
-  private func isOwner(_ owner: Owner, of record: DeviceRecord, at: Int64) -> Bool {
-    if record.isOf(owner.user) { return true }
-    return owner.until.map { at < $0 } ?? false
   }
 
   /// Returns what is left of it.
@@ -198,18 +201,18 @@ final class DeviceTransaction {
     case .refused(let error): return .done(.refused(error))
     case .changed(let next, let losers):
       var commit = DeviceCommit()
-      commit.forgottenBy = [.init(subject: .device(next.id), takesBefore: .min)]
-      // A forget of its user is about what came before only if it was this user's then.
-      if let user = next.user, registration.isOf(user) || (next.times.user.map { $0 <= at } ?? true) {
-        commit.forgottenBy.append(.init(subject: .user(user), takesBefore: .max))
+      commit.forgottenBy = [.init(subject: .device(next.id))]
+      // A forget of a user is about the device only if it was the user's then. It may come before what tells that, or after.
+      if let user = next.user {
+        commit.forgottenBy.append(.init(subject: .user(user), owned: (since: next.ownedSince ?? at, until: .max)))
       }
-      // It is another's, or nobody's, since then: a forget of the user before is about what it had until then, and may come later.
-      let since = next.times.user ?? at
-      if case .set(let user) = registration.user, !next.isOf(user) {
-        commit.forgottenBy.append(.init(subject: .user(user), takesBefore: since))
-        note(user, until: since, found, &commit)
+      if case .set(let user) = registration.user, let until = next.ownedUntil(by: user, at: at) {
+        commit.forgottenBy.append(.init(subject: .user(user), owned: (since: at, until: until)))
+        note(user, until: until, found, &commit)
       }
-      if let user = found.device?.record.user, !next.isOf(user) { note(user, until: since, found, &commit) }
+      if let user = found.device?.record.user, !next.isOf(user) {
+        note(user, until: next.times.user ?? at, found, &commit)
+      }
       commit.registeredAt = at
       if let known = found.device {
         commit.replace(known, by: next, words)
@@ -264,12 +267,6 @@ final class DeviceTransaction {
   private func note(_ user: String, until: Int64, _ found: Found, _ commit: inout DeviceCommit) {
     guard let ordinal = found.device?.ordinal ?? found.newOrdinal else { return }
     commit.formerUsers.append((user, FormerDevice(ordinal: ordinal, until: until)))
-  }
-}
-
-extension DeviceRegistration {
-  fileprivate func isOf(_ user: String) -> Bool {
-    if case .set(let named) = self.user { named.hasBytes(of: user) } else { false }
   }
 }
 

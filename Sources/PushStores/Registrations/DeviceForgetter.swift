@@ -68,8 +68,8 @@ package final class DeviceForgetter {
         guard let last = ordinals.last else { return leaveFormer(forget, from: 0, found, then) }
         leave(ordinals, forget) {
           switch forget.subject {
-          case .device(let id): $0.id.hasBytes(of: id)
-          case .user(let user): $0.isOf(user)
+          case .device(let id): $1.id.hasBytes(of: id)
+          case .user(let user): DeviceTransaction.Owner(user: user).had($1, at: forget.at)
           }
         } then: { [self] result in
           guard case .success(let known) = result else { return then(result) }
@@ -88,7 +88,12 @@ package final class DeviceForgetter {
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(let (former, next)):
-        leave(former.map(\.ordinal), forget, if: { _ in true }) { [self] result in
+        let isConcerned = { (ordinal: UInt32, record: DeviceRecord) in
+          former.contains {
+            $0.ordinal == ordinal && DeviceTransaction.Owner(user: user, until: $0.until).had(record, at: forget.at)
+          }
+        }
+        leave(former.map(\.ordinal), forget, if: isConcerned) { [self] result in
           guard case .success(let known) = result, let next else { return then(result.map { found + $0 }) }
           leaveFormer(forget, from: next, found + known, then)
         }
@@ -97,7 +102,7 @@ package final class DeviceForgetter {
   }
 
   private func leave(
-    _ ordinals: [UInt32], _ forget: Forget, if isConcerned: @escaping (DeviceRecord) -> Bool,
+    _ ordinals: [UInt32], _ forget: Forget, if isConcerned: @escaping (UInt32, DeviceRecord) -> Bool,
     then: @escaping DeviceRegistry.Then<[Known]>
   ) {
     devices.records(of: ordinals, in: forget.scope) { [self] result in
@@ -108,7 +113,7 @@ package final class DeviceForgetter {
         var gone: [UInt32] = []
         var staying: [Known] = []
         for (ordinal, record) in zip(ordinals, records) {
-          guard let record, isConcerned(record) else { continue }
+          guard let record, isConcerned(ordinal, record) else { continue }
           known.append(Known(ordinal: ordinal, fingerprint: record.fingerprint))
           let left = DeviceChange.forgetting(
             record, at: forget.at, now: devices.loop.now.unixMilliseconds, fingerprint: record.fingerprint)
