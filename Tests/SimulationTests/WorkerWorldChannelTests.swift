@@ -169,10 +169,15 @@ struct WorkerWorldChannelTests {
   /// Connections are lost so often that RabbitMQ would drop requests by its delivery limit, unanswered: channels of lost creates would have no
   /// owner.
   @Test func noRequestIsGivenUpByTheBroker() throws {
-    let world = try WorkerWorld(seed: 3027, settings: .swarm(seed: 3027))
-    try world.run()
-    #expect(world.auditor.violations == [])
-    #expect(world.channelUsers.isolatedCount > 0)
+    // The first of them where it comes to that.
+    var isolatedCount = 0
+    for seed in 3_000..<3_200 as Range<UInt64> where isolatedCount == 0 {
+      let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
+      try world.run()
+      #expect(world.auditor.violations == [], "\(seed)")
+      isolatedCount = world.channelUsers.isolatedCount
+    }
+    #expect(isolatedCount > 0)
   }
 
   /// A request crashes each worker that carries it out: it is given up after three crashes beside others and 17 isolated, with a reply; all
