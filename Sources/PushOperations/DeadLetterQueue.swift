@@ -186,12 +186,9 @@ package struct DeadLetterQueue {
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     // A replayed job is no newer than before.
     var points = OrderPoints()
-    if let time = metadata.firstSeen ?? metadata.enqueuedAt {
-      let point = metadata.order ?? points.next(timestamp: metadata.timestamp, receivedAt: time)
-      properties.addHeader(RabbitMQPublishProperties.orderHeader, point)
-    } else if let point = metadata.order {
-      properties.addHeader(RabbitMQPublishProperties.orderHeader, point)
-    }
+    let received = metadata.firstSeen ?? metadata.enqueuedAt
+    let point = metadata.order ?? received.map { points.next(timestamp: metadata.timestamp, receivedAt: $0) }
+    if let point { properties.addHeader(RabbitMQPublishProperties.orderHeader, point) }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
     if letter.queue == nil { properties.addHeader("x-herald-replay", true) }
     guard letter.isPart else { return }

@@ -32,6 +32,10 @@ struct WorkerActivityOrderTests {
     let worker: WorkerWorld
     let activity: ActivityWorld
     var processes: [WorkerProcess] = []
+    private var adminPort: UInt16 = 0
+
+    /// Of the last worker.
+    var metrics: String? { LoopbackHTTP.request("GET", "/metrics", port: adminPort)?.body }
 
     init(_ name: String, workers: Int = 1, lanes: Int = 2) throws {
       worker = try WorkerWorld("order-\(name)", options: .init(prefetch: 100, lanes: lanes))
@@ -39,8 +43,9 @@ struct WorkerActivityOrderTests {
       for _ in 0..<workers {
         // The broker soon knows that one hangs.
         let usual = worker.configuration(rabbitmqURL: worker.rabbitmq.url + "?heartbeat=3")
+        adminPort = try LoopbackPort.free()
         let configuration = usual.replacing(
-          "admin: {port: \(worker.adminPort)}", with: "admin: {port: \(try LoopbackPort.free())}")
+          "admin: {port: \(worker.adminPort)}", with: "admin: {port: \(adminPort)}")
         processes.append(try worker.startWorker(configuration: configuration))
       }
       try register(#""kind":"device","device":"d-0","push_to_start":{"*":"\#(WorkerActivityOrderTests.startToken)"}"#)
@@ -212,9 +217,9 @@ struct WorkerActivityOrderTests {
   @Test(arguments: [false, true]) func anUnnumberedBurst_endsWithItsLast(isStamped: Bool) throws {
     let world = try World(isStamped ? "stamped" : "unnumbered", lanes: 1)
     defer { world.close() }
-    let ids = Self.ids(40)
+    let ids = Self.ids(60)
     try world.run(ids)
-    let count = 20
+    let count = 25
     try world.worker.outside.publish(
       (1...count).flatMap { number in ids.map { World.update($0, number) } }, exchange: "\(world.worker.prefix).jobs",
       routingKey: "transactional", timestamp: isStamped ? Int64(Date().timeIntervalSince1970) : nil)
@@ -223,6 +228,9 @@ struct WorkerActivityOrderTests {
     let ends = try world.activity.ends(ofEach: ids.flatMap { id in (1..<count).map { "\(id)-\($0)" } })
     #expect(ends.allSatisfy { $0.outcome == "completed" || $0.cause == "superseded" })
     try world.waitUntil(ids) { $0.content["eta"] == count }
+    let metrics = world.metrics ?? ""
+    let waits = metrics.firstMatch(of: /herald_expansions_waits_total{for="share"} ([0-9]+)/).flatMap { Int($0.1) }
+    #expect(waits ?? 0 > 100, "\(metrics.suffix(2_000))")
   }
 
   /// Its deliveries come again, behind newer updates.

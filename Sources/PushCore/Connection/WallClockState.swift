@@ -15,7 +15,7 @@ package struct WallClockState: Sendable {
   package static let toleranceMilliseconds: Int64 = 20
   /// A sample of Redis' time is replaced by a less exact one once it is so old.
   package static let sampleMilliseconds: Int64 = 60_000
-  /// A clock that differs by less from APNs' dates agrees, which have whole seconds and come with answers that may take some.
+  /// The same of APNs' dates, which have whole seconds and come with answers that may take some.
   package static let apnsToleranceMilliseconds = ClockState.toleranceSeconds * 1_000
   /// Herald goes by APNs' clock only if it differs by more.
   package static let apnsGapMilliseconds: Int64 = 60_000
@@ -32,7 +32,7 @@ package struct WallClockState: Sendable {
   }
 
   private var redis: Sample?
-  /// Its time less the monotonic clock's, milliseconds: setting this machine's clock does not change it.
+  /// APNs' time less the monotonic clock's, milliseconds: setting this machine's clock does not change it.
   private var apns: Int64?
   /// APNs' dates in a row that agree.
   private var apnsDates = 0

@@ -71,7 +71,7 @@ package struct AdmissionRequest: Sendable {
   }
 
   /// A job with its collapse id that its producer made later supersedes it.
-  package var isOrdered: Bool { collapse != 0 && order != .arrival && isRated && claim != 0 }
+  package var isOrdered: Bool { order != .arrival && isRated && claim != 0 }
 
   /// Whether a claim is this request's own, or its previous attempt's.
   package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }

@@ -17,7 +17,7 @@ package struct JobOrder: Hashable, Sendable {
   package enum Way: Sendable {
     /// From its producer.
     case first
-    /// Made of a job that another worker received: two workers' clocks may differ by a second.
+    /// Made of a job that another worker received, whose clock may differ: without Redis, nothing corrects it.
     case made
     /// From a queue where it waited.
     case returning

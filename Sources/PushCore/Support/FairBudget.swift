@@ -1,7 +1,7 @@
 /// A quantity that owners share fairly: an owner may hold at most three times what it leaves to all others, and always one.
 ///
-/// One owner alone gets three quarters, two get three sevenths each, and something is always left for the next one: no owner, and no number of
-/// them, takes everything. The threshold moves with what is free (Choudhury and Hahne, "Dynamic queue length thresholds for
+/// One owner alone gets three quarters, two get three sevenths each, and something is left for the next one until there are as many owners as
+/// units. The threshold moves with what is free (Choudhury and Hahne, "Dynamic queue length thresholds for
 /// shared-memory packet switches", 1998).
 package struct FairBudget<Owner: Hashable & Sendable>: Sendable {
   private static var shareOfFree: Int { 3 }

@@ -67,8 +67,7 @@ struct JobSlot: ~Copyable {
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   var isOrdered: Bool {
-    !job.collapseID.isEmpty && job.activity.isEmpty
-      && !order.isNewest
+    !job.collapseID.isEmpty && job.activity.isEmpty && !order.isNewest
   }
   /// Among the updates of its activity, or those with its collapse id.
   private var order: JobOrder {
