@@ -97,12 +97,7 @@ struct ChannelConsumerFaultTests {
   /// More requests than are carried out at a time, whose reply queue is full, hold up nobody else's; their answers go to the results.
   @Test func aReplyQueueThatRefusesHoldsUpNoOtherClient() throws {
     let world = try WorkerWorld("channels-refused")
-    let answers = "\(world.prefix).answers"
-    try world.outside.bind(queue: answers, to: "amq.fanout")
-    _ = try world.rabbitmq.rabbitmqctl([
-      "set_policy", "--apply-to", "queues", "full", "^\(answers)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
-    ])
-    try world.outside.publish(["1", "2"], exchange: "amq.fanout", routingKey: "")
+    let answers = try world.makeFullQueue()
     let worker = try world.startWorker()
     let requester = ChannelRequester(port: world.rabbitmq.port)
     let queue = "\(world.prefix).channels"

@@ -37,23 +37,7 @@ struct ChannelConsumerShareTests {
   @Test(arguments: WorkerShareTests.Trouble.allCases)
   func requestsForAStuckPoolHoldUpNoOther(trouble: WorkerShareTests.Trouble) throws {
     let world = try WorkerWorld("channel-share")
-    let sandbox = try SimulatorProcess()
-    sandbox.stop()
-    if let faults = trouble.faults {
-      // It takes any key from now on.
-      try sandbox.start()
-      try sandbox.setFaults(faults)
-    }
-    try world.folder.write(
-      try [world.simulator.authorityFile, sandbox.authorityFile]
-        .map { try String(contentsOfFile: $0, encoding: .utf8) }.joined(),
-      to: "ca.pem")
-    let configuration = world.configuration()
-      .replacing("environments: [production]", with: "environments: [production, sandbox]")
-      .replacing(world.simulator.authorityFile, with: world.folder.path("ca.pem"))
-      .replacing(
-        "request_timeout_ms: 5000",
-        with: "request_timeout_ms: 10000\n  manage_sandbox: \"https://127.0.0.1:\(sandbox.managePort)\"")
+    let (sandbox, configuration) = try trouble.sandbox(beside: world)
     let worker = try world.startWorker(configuration: configuration)
     #expect(world.waitUntilReady(), "\(worker.log)")
     let alone = try ask("alone", world, worker)
@@ -80,12 +64,7 @@ struct ChannelConsumerShareTests {
 
   @Test func repliesThatAreRefusedHoldUpNoOther() throws {
     let world = try WorkerWorld("channel-refused")
-    let answers = "\(world.prefix).answers"
-    try world.outside.bind(queue: answers, to: "amq.fanout")
-    _ = try world.rabbitmq.rabbitmqctl([
-      "set_policy", "--apply-to", "queues", "full", "^\(answers)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
-    ])
-    try world.outside.publish(["1", "2"], exchange: "amq.fanout", routingKey: "")
+    let answers = try world.makeFullQueue()
     let worker = try world.startWorker()
     #expect(world.waitUntilReady(), "\(worker.log)")
     let alone = try ask("cup", world, worker)

@@ -17,6 +17,32 @@ struct WorkerShareTests {
       case .unreachable: nil
       }
     }
+
+    /// A simulator with this trouble as the sandbox of the world's APNs, and the worker's configuration.
+    func sandbox(beside world: WorkerWorld) throws -> (SimulatorProcess, configuration: String) {
+      let sandbox = try SimulatorProcess()
+      sandbox.stop()
+      if let faults {
+        // It takes any key from now on.
+        try sandbox.start()
+        try sandbox.setFaults(faults)
+      }
+      try world.folder.write(
+        try [world.simulator.authorityFile, sandbox.authorityFile]
+          .map { try String(contentsOfFile: $0, encoding: .utf8) }.joined(),
+        to: "ca.pem")
+      let configuration = world.configuration()
+        .replacing("environments: [production]", with: "environments: [production, sandbox]")
+        .replacing(world.simulator.authorityFile, with: world.folder.path("ca.pem"))
+        .replacing(
+          "request_timeout_ms: 5000",
+          with: """
+            request_timeout_ms: 10000
+              sandbox: "https://127.0.0.1:\(sandbox.port)"
+              manage_sandbox: "https://127.0.0.1:\(sandbox.managePort)"
+            """)
+      return (sandbox, configuration)
+    }
   }
 
   @Test(arguments: zip(Trouble.allCases, [1, 2, 2, 1]))
@@ -25,23 +51,9 @@ struct WorkerShareTests {
     options.prefetch = 2_000
     options.lanes = lanes
     let world = try WorkerWorld("share", options: options)
-    let sandbox = try SimulatorProcess()
-    sandbox.stop()
-    if let faults = trouble.faults {
-      // It takes any key from now on.
-      try sandbox.start()
-      try sandbox.setFaults(faults)
-    }
-    try world.folder.write(
-      try [world.simulator.authorityFile, sandbox.authorityFile]
-        .map { try String(contentsOfFile: $0, encoding: .utf8) }.joined(),
-      to: "ca.pem")
-    let configuration = world.configuration()
-      .replacing("environments: [production]", with: "environments: [production, sandbox]")
-      .replacing(world.simulator.authorityFile, with: world.folder.path("ca.pem"))
-      .replacing(
-        "request_timeout_ms: 5000", with: "request_timeout_ms: 10000\n  sandbox: \"https://127.0.0.1:\(sandbox.port)\""
-      )
+    let (_, usual) = try trouble.sandbox(beside: world)
+    let configuration =
+      usual
       .replacing("delays_s: [1, 2]", with: "delays_s: [1, 5, 30, 120]")
     let count = 12_000
     let stuck = (0..<count).map {

@@ -160,6 +160,17 @@ final class WorkerWorld {
       + "\"to\":{\"token\":\"\(token)\"},\"payload\":{\"aps\":{\"alert\":{\"title\":\"Shipped\"}}}}"
   }
 
+  /// A client's queue that refuses all that is published to it.
+  func makeFullQueue() throws(TestFailure) -> String {
+    let queue = "\(prefix).answers"
+    try outside.bind(queue: queue, to: "amq.fanout")
+    _ = try rabbitmq.rabbitmqctl([
+      "set_policy", "--apply-to", "queues", "full", "^\(queue)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+    ])
+    try outside.publish(["1", "2"], exchange: "amq.fanout", routingKey: "")
+    return queue
+  }
+
   func publish(_ body: String, routingKey: String = "transactional") throws(TestFailure) {
     try outside.publish(body, exchange: "\(prefix).jobs", routingKey: routingKey)
   }

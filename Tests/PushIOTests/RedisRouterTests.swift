@@ -39,6 +39,14 @@ struct RedisRouterTests {
     return node
   }
 
+  private func replica(_ loop: EventLoop) throws -> ScriptedRedisNode {
+    let node = try ScriptedRedisNode(loop: loop)
+    node.answer = {
+      $0 == ["ROLE"] ? "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n" : ScriptedRedisNode.greeted($0)
+    }
+    return node
+  }
+
   private func url(_ sentinels: [ScriptedRedisNode], _ scheme: String = "redis-sentinel", _ query: String = "")
     -> String
   {
@@ -47,10 +55,7 @@ struct RedisRouterTests {
 
   @Test func aReplicaThatASentinelNamesIsRefused() throws {
     let loop = try EventLoop()
-    let (old, new) = (try ScriptedRedisNode(loop: loop), try ScriptedRedisNode(loop: loop))
-    old.answer = {
-      $0 == ["ROLE"] ? "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n" : ScriptedRedisNode.greeted($0)
-    }
+    let (old, new) = (try replica(loop), try ScriptedRedisNode(loop: loop))
     // The first Sentinel never learns of the failover.
     let late = try sentinel(loop) { old.port }
     let knowing = try sentinel(loop) { new.port }
@@ -66,10 +71,7 @@ struct RedisRouterTests {
   /// The replica refuses several times before the Sentinel that knows the primary has answered once.
   @Test func aSentinelHasTimeToAnswer() throws {
     let loop = try EventLoop()
-    let (old, new) = (try ScriptedRedisNode(loop: loop), try ScriptedRedisNode(loop: loop))
-    old.answer = {
-      $0 == ["ROLE"] ? "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n" : ScriptedRedisNode.greeted($0)
-    }
+    let (old, new) = (try replica(loop), try ScriptedRedisNode(loop: loop))
     let late = try sentinel(loop) { old.port }
     let knowing = try sentinel(loop) { new.port }
     let named = knowing.answer
