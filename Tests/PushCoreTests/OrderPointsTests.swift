@@ -37,6 +37,28 @@ import Testing
     }
   }
 
+  /// Ten thousand that come late, of producers whose clocks differ.
+  @Test func ofABacklogOfSecondsThatAlternate_eachIsNewerThanTheOneBefore() {
+    var points = OrderPoints()
+    var last: [Int64: Int64] = [:]
+    for number in 0..<50_000 {
+      let second = Self.second - Int64(number % 5)
+      let point = points.next(timestamp: second, receivedAt: Self.second * 1_000 + 1_900 + Int64(number / 500))
+      if let last = last[second] { #expect(last < point) }
+      #expect(point / 1_000_000 == second)
+      last[second] = point
+    }
+  }
+
+  /// Corrected by a little, it goes on; set back by an hour, jobs are not of the future for an hour.
+  @Test func clockThatIsSetBack() {
+    var points = OrderPoints()
+    let now = Self.second * 1_000
+    let before = points.next(timestamp: nil, receivedAt: now)
+    #expect(points.next(timestamp: nil, receivedAt: now - 300) == before + 1)
+    #expect(points.next(timestamp: nil, receivedAt: now - 3_600_000) == (now - 3_600_000) * 1_000)
+  }
+
   /// Until it waits, a job is as new as it may be: the clocks of two workers differ.
   @Test func aFirstCopyIsNotOlderThanWhatCameInItsSecond() {
     for (timestamp, at) in Self.bursts {

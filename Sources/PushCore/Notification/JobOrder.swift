@@ -75,25 +75,20 @@ package struct JobOrder: Hashable, Sendable {
 }
 
 /// Gives the jobs that one consumer receives their points on the scale of `JobOrder`: when each was received, within the second of its
-/// timestamp if it has one; each newer than the one before, as far as its millisecond has room.
+/// timestamp if it has one, and newer than the one before of that second.
 package struct OrderPoints: Sendable {
-  /// A thousand points.
-  private struct Room {
-    private var start: Int64 = 0
-    private var next: Int64 = 0
+  /// A point is newer than the one before, or the clock was set back by more than this, in microseconds.
+  private static let stepMaximum: Int64 = 1_000_000
+  /// The end of a second, microseconds, for the jobs that come after it: a backlog of as many.
+  private static let tail: Int64 = 100_000
 
-    init() {}
-
-    mutating func take(from start: Int64) -> Int64 {
-      next = start == self.start ? min(next + 1, 999) : 0
-      self.start = start
-      return start + next
-    }
-  }
-
-  private var arrivals = Room()
-  /// Of jobs that came before their second, or after it: it has room at both ends.
-  private var others = Room()
+  /// The newest arrival's.
+  private var arrival: Int64 = 0
+  /// The newest of each second that timestamps named of late: the clocks of producers differ, and seconds alternate where one ends.
+  private var seconds = SIMD8<Int64>(repeating: -1)
+  private var newest = SIMD8<Int64>(repeating: -1)
+  /// The next place in `seconds` to be used again.
+  private var oldest = 0
 
   package init() {}
 
@@ -102,10 +97,20 @@ package struct OrderPoints: Sendable {
   ///   - receivedAt: Unix milliseconds.
   /// - Returns: Unix microseconds.
   package mutating func next(timestamp: Int64?, receivedAt: Int64) -> Int64 {
-    let arrival = arrivals.take(from: JobOrder.bounded(receivedAt.multipliedReportingOverflow(by: 1_000).partialValue))
+    let now = JobOrder.bounded(receivedAt.multipliedReportingOverflow(by: 1_000).partialValue)
+    arrival = now > arrival || now < arrival - Self.stepMaximum ? now : JobOrder.bounded(arrival + 1)
     guard let start = JobOrder.start(ofSecond: timestamp) else { return arrival }
-    let tail = start + 999_000
-    if arrival < start { return others.take(from: start) }
-    return arrival < tail ? arrival : others.take(from: tail)
+    let place = place(ofSecond: start)
+    let earliest = min(max(arrival, start), start + 1_000_000 - Self.tail)
+    newest[place] = min(max(earliest, newest[place] + 1), start + 999_999)
+    return newest[place]
+  }
+
+  private mutating func place(ofSecond start: Int64) -> Int {
+    for place in 0..<8 where seconds[place] == start { return place }
+    defer { oldest = (oldest + 1) % 8 }
+    seconds[oldest] = start
+    newest[oldest] = -1
+    return oldest
   }
 }
