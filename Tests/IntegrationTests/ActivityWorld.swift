@@ -64,27 +64,29 @@ final class ActivityWorld {
   /// Waits for the first outcome of each of these jobs.
   func ends(ofEach ids: [String], _ location: SourceLocation = #_sourceLocation) throws -> [Outcome] {
     var missing = ids
-    _ = ChildProcess.poll(timeoutMilliseconds: 90_000, everyMilliseconds: 100) { () -> Bool? in
-      drain()
+    _ = try ChildProcess.poll(timeoutMilliseconds: 90_000, everyMilliseconds: 100) { () throws -> Bool? in
+      try drain()
       let known = Set(outcomes.compactMap(\.job))
       missing = ids.filter { !known.contains($0) }
       return missing.isEmpty ? true : nil
     }
-    try #require(missing.isEmpty, "no outcomes: \(missing.prefix(20)) of \(ids.count)", sourceLocation: location)
+    try #require(
+      missing.isEmpty, "no outcomes: \(missing.prefix(20)) of \(ids.count), among \(outcomes.count) outcomes",
+      sourceLocation: location)
     let first = Dictionary(outcomes.compactMap { end in end.job.map { ($0, end) } }) { first, _ in first }
     return ids.compactMap { first[$0] }
   }
 
-  private func drain() {
-    for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
+  private func drain() throws {
+    for message in try world.outside.drain(world.outcomesQueue) {
       if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) { outcomes.append(outcome) }
     }
   }
 
   /// Waits for so many outcomes of a job.
   func ends(of id: String, count: Int, _ location: SourceLocation = #_sourceLocation) throws -> [Outcome] {
-    let ends = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> [Outcome]? in
-      drain()
+    let ends = try ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () throws -> [Outcome]? in
+      try drain()
       let ends = outcomes.filter { $0.job == id }
       return ends.count >= count ? ends : nil
     }

@@ -33,10 +33,11 @@ struct ChannelConsumerFaultTests {
   }
 
   /// Waits for this many messages in a queue; returns those that came.
-  private func take(_ count: Int, from queue: String, _ world: WorkerWorld) -> [OutsideClient.Message] {
+  private func take(_ count: Int, from queue: String, _ world: WorkerWorld) throws -> [OutsideClient.Message] {
     var messages: [OutsideClient.Message] = []
-    _ = ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 100) { () -> Bool? in
-      messages += (try? world.outside.drain(queue)) ?? []
+    _ = try ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 100) {
+      () throws -> Bool? in
+      messages += try world.outside.drain(queue)
       return messages.count >= count ? true : nil
     }
     return messages
@@ -85,11 +86,11 @@ struct ChannelConsumerFaultTests {
     try world.outside.bind(queue: answers, to: "amq.fanout")
     let worker = try world.startWorker()
     try ask(world, ensure("cup").replacing("none", with: "nothing"), correlationID: "c-7", replyTo: answers)
-    let first = take(1, from: answers, world)
+    let first = try take(1, from: answers, world)
     #expect(first.map(\.correlationID) == ["c-7"], "\(worker.log)")
     let replay = try world.herald(["dead-letters", "replay", "--reason", "invalid"])
     #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
-    let second = take(1, from: answers, world)
+    let second = try take(1, from: answers, world)
     #expect(second.map(\.correlationID) == ["c-7"] && second.map(\.body) == first.map(\.body), "\(worker.log)")
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
@@ -118,7 +119,7 @@ struct ChannelConsumerFaultTests {
     // One of the copies was alone with 17 workers that crashed, the other one with none.
     for deliveries in [17, nil] as [Int64?] {
       _ = try requester.ask([.init(ensure("cup"), replyTo: nil, deliveries: deliveries)], queue: isolated)
-      let replies = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
+      let replies = try take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
       #expect(replies.count == 1 && replies.first?.contains("unavailable") == true, "\(replies)\n\(worker.log)")
       #expect(replies.first?.contains("given up: 17 deliveries") == true, "\(replies)")
     }
@@ -153,7 +154,7 @@ struct ChannelConsumerFaultTests {
     let soon = Int(Date.now.timeIntervalSince1970) - 3_590
     _ = try ChannelRequester(port: world.rabbitmq.port).ask(
       [.init(ensure("old"), replyTo: nil, timestamp: soon), .init(ensure("young"), replyTo: nil)], queue: queue)
-    let reported = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
+    let reported = try take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
     #expect(
       reported.count == 1 && reported.first?.contains("\"id\":\"ensure-old\"") == true, "\(reported)\n\(worker.log)")
     #expect(reported.first?.contains("unavailable") == true, "\(reported)")
@@ -276,7 +277,7 @@ struct ChannelConsumerFaultTests {
     // An orderly stop: a RabbitMQ 3.10 that is killed within a second of declaring a stream loses that stream.
     rabbitmq.stop()
     try rabbitmq.start()
-    let messages = take(1, from: world.outcomesQueue, world)
+    let messages = try take(1, from: world.outcomesQueue, world)
     let done = try replies(messages)
     #expect(done.map(\.id) == ["ensure-final"] && done.allSatisfy(\.ok), "\(worker.log)")
     #expect(try world.simulator.counters().answers["201"] == 1)

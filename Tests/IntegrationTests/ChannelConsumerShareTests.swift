@@ -54,8 +54,8 @@ struct ChannelConsumerShareTests {
     // And none of them is lost.
     try sandbox.clearFaults()
     var answered: Set<String> = []
-    _ = ChildProcess.poll(timeoutMilliseconds: 120_000, everyMilliseconds: 200) { () -> Bool? in
-      answered.formUnion(ids(in: (try? world.outside.drain(answers)) ?? []))
+    _ = try ChildProcess.poll(timeoutMilliseconds: 120_000, everyMilliseconds: 200) { () throws -> Bool? in
+      answered.formUnion(ids(in: try world.outside.drain(answers)))
       return answered.count >= count ? true : nil
     }
     #expect(answered.count == count, "\(worker.log.suffix(2_000))")
@@ -77,9 +77,9 @@ struct ChannelConsumerShareTests {
     #expect(taken.allSatisfy { $0 < Self.patience }, "\(taken)")
     // Their answers go to the results.
     var answered: Set<String> = []
-    _ = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 200) { () -> Bool? in
+    _ = try ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 200) { () throws -> Bool? in
       answered.formUnion(
-        ids(in: (try? world.outside.drain(world.outcomesQueue)) ?? []).filter { $0.hasPrefix("full-") })
+        ids(in: try world.outside.drain(world.outcomesQueue)).filter { $0.hasPrefix("full-") })
       return answered.count >= count ? true : nil
     }
     #expect(answered.count == count, "\(worker.log.suffix(2_000))")

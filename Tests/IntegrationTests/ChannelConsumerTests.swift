@@ -139,8 +139,8 @@ struct ChannelConsumerTests {
         .init(request("list-2", "\"action\":\"list\""), replyTo: "no-such-queue-\(world.prefix)"),
       ], queue: queue)
     var results: [OutsideClient.Message] = []
-    let isThere = ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 50) { () -> Bool? in
-      results += (try? world.outside.drain(world.outcomesQueue)) ?? []
+    let isThere = try ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 50) { () throws -> Bool? in
+      results += try world.outside.drain(world.outcomesQueue)
       return results.count >= 2 ? true : nil
     }
     #expect(isThere == true && Set(results.compactMap(\.messageID)) == ["list-1", "list-2"])
@@ -158,8 +158,8 @@ struct ChannelConsumerTests {
     #expect(metrics?.contains("herald_channels_requests_total{action=\"create\",result=\"ok\"} 1\n") == true)
     try world.simulator.start()
     results = []
-    let isDone = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { () -> Bool? in
-      results += (try? world.outside.drain(world.outcomesQueue)) ?? []
+    let isDone = try ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { () throws -> Bool? in
+      results += try world.outside.drain(world.outcomesQueue)
       return results.isEmpty ? nil : true
     }
     #expect(isDone == true, "\(worker.log)")

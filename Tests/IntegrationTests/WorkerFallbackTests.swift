@@ -124,8 +124,9 @@ struct WorkerFallbackTests {
       "payload":{"aps":{"alert":"x"}}}
       """)
     // The worker reads the body in Redis by the job's id; it has no fallback.
-    let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> ActivityWorld.Outcome? in
-      let messages = (try? world.outside.drain(world.outcomesQueue)) ?? []
+    let end = try ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) {
+      () throws -> ActivityWorld.Outcome? in
+      let messages = try world.outside.drain(world.outcomesQueue)
       return messages.compactMap { try? JSONDecoder().decode(ActivityWorld.Outcome.self, from: Data($0.body)) }.first {
         $0.summary != nil
       }

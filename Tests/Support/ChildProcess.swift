@@ -154,13 +154,13 @@ package final class ChildProcess: Sendable {
   }
 
   /// Calls the closure again and again until it returns a value; nil if there is none in time.
-  package static func poll<Answer>(
-    timeoutMilliseconds: Int, everyMilliseconds: Int = 10, _ question: () -> Answer?
-  ) -> Answer? {
+  package static func poll<Answer, Failure: Error>(
+    timeoutMilliseconds: Int, everyMilliseconds: Int = 10, _ question: () throws(Failure) -> Answer?
+  ) throws(Failure) -> Answer? {
     let clock = ContinuousClock()
     let deadline = clock.now.advanced(by: .milliseconds(timeoutMilliseconds))
     while true {
-      if let answer = question() { return answer }
+      if let answer = try question() { return answer }
       guard clock.now < deadline else { return nil }
       usleep(UInt32(everyMilliseconds * 1000))
     }

@@ -84,7 +84,7 @@ package struct OutsideClient: Sendable {
   }
 
   private static let script = """
-    import base64, json, sys, pika
+    import base64, json, sys, time, pika
     url, verb, queue = sys.argv[1:4]
     connection = pika.BlockingConnection(pika.URLParameters(url + "/%2F"))
     channel = connection.channel()
@@ -96,9 +96,10 @@ package struct OutsideClient: Sendable {
         for line in sys.stdin.read().split("\\n"):
             channel.basic_publish(queue, sys.argv[4], line.encode(), properties)
     else:
-        # Acknowledged one by one: what comes while the connection closes goes back to the queue.
+        # Acknowledged one by one: what comes while the connection closes goes back to the queue. A stream that never pauses has no end.
+        end = time.monotonic() + 20
         for method, properties, body in channel.consume(queue, inactivity_timeout=0.5):
-            if method is None:
+            if method is None or time.monotonic() > end:
                 break
             channel.basic_ack(method.delivery_tag)
             headers = {name: str(value) for name, value in (properties.headers or {}).items()}
