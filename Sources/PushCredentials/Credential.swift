@@ -67,7 +67,7 @@ package struct Credential: Sendable {
 
   /// Whether it may send a push type to one of its apps, under the type's topic.
   package func serves(_ type: PushType, of app: String) -> Bool {
-    serves(type) && serves(topic: app + type.rules.topicSuffix)
+    serves(type) && serves(topic: app + type.topicSuffix)
   }
 
   /// The push types that it may send to an app.

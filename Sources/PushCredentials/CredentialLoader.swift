@@ -109,7 +109,7 @@ struct CredentialLoader {
       let facts = identity == nil ? nil : tls.certificateFacts
       for app in configuration.apps where facts?.topics?.contains(app) == false {
         // A certificate may be for one kind of topic only: com.example.app.voip.
-        if !PushType.named.contains(where: { facts?.topics?.contains(app + $0.rules.topicSuffix) == true }) {
+        if !PushType.named.contains(where: { facts?.topics?.contains(app + $0.topicSuffix) == true }) {
           warn("the certificate has no topic of \(app)")
         }
       }

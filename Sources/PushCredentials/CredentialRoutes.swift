@@ -52,8 +52,9 @@ struct CredentialRoutes: Sendable {
 
   /// Whether the job's topic differs from the one of app and push type; a type without a name has none.
   private func hasOwnTopic(_ job: borrowing PushJob) -> Bool {
-    if job.pushType == .other { return true }
-    let suffix = job.pushType.rules.topicSuffix.utf8
+    if case .other = job.pushType { return true }
+    let suffix = job.pushType.topicSuffix.utf8
+    if job.topic == job.app { return suffix.count > 0 }
     if job.topic.count != job.app.count + UInt32(suffix.count) { return true }
     let bytes = job.bytes.span
     let topic = bytes.extracting(job.topic.range)

@@ -42,8 +42,8 @@ package struct DeadTokens {
   /// The app's topics, the app id first.
   private var topics: [String] {
     var topics: [String] = []
-    for type in PushType.named where !topics.contains(app + type.rules.topicSuffix) {
-      topics.append(app + type.rules.topicSuffix)
+    for type in PushType.named where !topics.contains(app + type.topicSuffix) {
+      topics.append(app + type.topicSuffix)
     }
     return topics
   }

@@ -5,7 +5,7 @@ import PushSettings
 /// Which credential manages an app's channels.
 extension Credentials {
   /// Channels are asked for under the bundle id; broadcasts go to its Live Activities. A key or certificate of either will do.
-  private static let topicSuffixes = ["", PushType.liveactivity.rules.topicSuffix]
+  private static let topicSuffixes = ["", PushType.liveactivity.topicSuffix]
 
   /// The place of the credential that sends this request. Channels belong to the app, whoever made them: of several
   /// credentials the first serves, signing keys before certificates.

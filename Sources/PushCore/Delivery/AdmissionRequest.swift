@@ -50,13 +50,8 @@ package struct AdmissionRequest: Sendable {
     isReturning = arrival.isReturning
     takeover = arrival.takeover
     isDropped = arrival.isDropped
-    if !job.collapseID.isEmpty {
-      collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
-      // Revisions order an activity's.
-      if job.activity.isEmpty {
-        order = arrival.order
-      }
-    }
+    order = arrival.order
+    if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
   /// Identifies a (job, target) whose end is published.

@@ -27,4 +27,7 @@ package enum PushType: UInt8, CaseIterable, Sendable {
 
   /// The type's rules for a job.
   package var rules: PushTypeRules { PushTypeRules.table[Int(rawValue)] }
+
+  /// Of the rules, without a copy of them.
+  package var topicSuffix: String { PushTypeRules.table[Int(rawValue)].topicSuffix }
 }

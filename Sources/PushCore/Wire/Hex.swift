@@ -24,6 +24,17 @@ package enum Hex {
     value < 10 ? ASCII.zero &+ value : 87 &+ value
   }
 
+  /// The eight lower-case digits of a value, the first in the highest byte.
+  @inline(__always)
+  package static func digits(_ value: UInt32) -> UInt64 {
+    var word = UInt64(value)
+    word = (word << 16 | word) & 0x0000_FFFF_0000_FFFF
+    word = (word << 8 | word) & 0x00FF_00FF_00FF_00FF
+    word = (word << 4 | word) & 0x0F0F_0F0F_0F0F_0F0F
+    let letters = (word &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+    return word | 0x3030_3030_3030_3030 &+ letters &* 0x27
+  }
+
   /// What kind of digits all these bytes are.
   package static func classify(_ bytes: Span<UInt8>) -> Digits {
     var hasUpperCase = false

@@ -35,15 +35,18 @@ package struct UUIDValue: Hashable, Sendable {
 
   /// Appends the canonical text: 36 bytes, for which there must be room.
   package func write(to output: inout OutputSpan<UInt8>) {
-    for shift in stride(from: 60, through: 0, by: -4) {
-      if shift == 28 || shift == 12 { output.append(ASCII.minus) }
-      output.append(Hex.digit(UInt8(truncatingIfNeeded: high >> UInt64(shift)) & 15))
-    }
+    let words = (Hex.digits(UInt32(high >> 32)), Hex.digits(UInt32(truncatingIfNeeded: high)))
+    let others = (Hex.digits(UInt32(low >> 32)), Hex.digits(UInt32(truncatingIfNeeded: low)))
+    output.append(digits: words.0, 8)
     output.append(ASCII.minus)
-    for shift in stride(from: 60, through: 0, by: -4) {
-      if shift == 44 { output.append(ASCII.minus) }
-      output.append(Hex.digit(UInt8(truncatingIfNeeded: low >> UInt64(shift)) & 15))
-    }
+    output.append(digits: words.1, 4)
+    output.append(ASCII.minus)
+    output.append(digits: words.1 << 32, 4)
+    output.append(ASCII.minus)
+    output.append(digits: others.0, 4)
+    output.append(ASCII.minus)
+    output.append(digits: others.0 << 32, 4)
+    output.append(digits: others.1, 8)
   }
 
   /// The canonical text. For logs, not for the hot path.
@@ -79,5 +82,13 @@ package struct UUIDValue: Hashable, Sendable {
     self.init(
       high: (UInt64(words.0) << 32 | UInt64(words.1)) & 0xFFFF_FFFF_FFFF_0FFF | 0x5000,
       low: (UInt64(words.2) << 32 | UInt64(words.3)) & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// The first digits of a word.
+  @inline(__always)
+  fileprivate mutating func append(digits word: UInt64, _ count: Int) {
+    for place in 0..<count { append(UInt8(truncatingIfNeeded: word >> UInt64(56 &- 8 &* place))) }
   }
 }

@@ -160,7 +160,8 @@ extension Lane {
 
   /// It is not sent any more, and has an outcome that says so. No page counts an activity's broadcast.
   mutating func isOvertaken(_ send: Ticket, of job: Ticket) -> Bool {
-    jobs[job].isOvertaken(target: sends[send].target) || jobs[job].job.page.isEmpty && isCancelled(job)
+    guard jobs[job].isPart else { return false }
+    return jobs[job].isOvertaken(target: sends[send].target) || jobs[job].job.page.isEmpty && isCancelled(job)
   }
 
   /// A target of a job that was paused comes back in a copy, uncounted; one of a cancelled job ends. nil: it goes on. So does one that may

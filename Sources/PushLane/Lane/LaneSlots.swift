@@ -2,6 +2,8 @@ import PushCore
 import PushCredentials
 
 /// One delivery in flight: its bytes, its parsed job, and how many of its targets are still open.
+///
+/// What is read of it for each push is inlined: the compiler copies a slot of a table, 700 bytes, for each call of a getter that is not.
 struct JobSlot: ~Copyable {
   var job = PushJob()
   var metadata = MessageMetadata()
@@ -40,6 +42,8 @@ struct JobSlot: ~Copyable {
   private(set) var resolvedAt: Instant?
   /// Of an activity's broadcast: a newer one is in progress.
   private var isOvertaken = false
+  /// A page of an audience, or an activity's broadcast: the registry is asked before it is sent.
+  private(set) var isPart = false
   /// A part of an audience that was looked up: its job's index in the lane's `AudienceTable`.
   var audience: Int?
 
@@ -50,14 +54,17 @@ struct JobSlot: ~Copyable {
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
   /// When its producer published it, else when it was first received. Its age counts from here, and this decides which of
   /// two jobs is newer. The message's timestamp has whole seconds; within that second, the first receipt decides.
+  @inline(__always)
   var enqueuedAt: Int64 {
     if isPart, let pausedAt = metadata.pausedAt { return pausedAt }
     return min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999)
   }
   /// It takes over claims and does not wait for them. A worker that lost a delivery usually lives and gets its answer within a second, so a
   /// redelivered job waits once. But a possible poison job should crash this worker here, where it is isolated.
+  @inline(__always)
   var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
   /// `claim`: drawn for this attempt. `earlierClaim`: the claim of an earlier admission, of this copy or the one before; 0: none.
+  @inline(__always)
   func arrival(claim: UInt32, earlierClaim: UInt32, dropsOverLimit: Bool, isOver: Bool) -> JobArrival {
     JobArrival(
       enqueuedAt: enqueuedAt, order: order, claim: claim, earlierClaim: earlierClaim,
@@ -66,20 +73,23 @@ struct JobSlot: ~Copyable {
       isDropped: dropsOverLimit && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
-  var isOrdered: Bool {
-    !job.collapseID.isEmpty && job.activity.isEmpty && !order.isNewest
-  }
-  /// Among the updates of its activity, or those with its collapse id.
+  @inline(__always)
+  var isOrdered: Bool { !order.isNewest }
+  /// Among those with its collapse id. Revisions order an activity's.
+  @inline(__always)
   private var order: JobOrder {
-    JobOrder(sequence: job.sequence, timestamp: metadata.timestamp, point: metadata.order ?? 0, way: way)
+    guard !job.collapseID.isEmpty, job.activity.isEmpty else { return .arrival }
+    return JobOrder(sequence: job.sequence, timestamp: metadata.timestamp, point: metadata.order ?? 0, way: way)
   }
   /// It brought its point with it: a page, a copy or a replay.
   private var hasBroughtPoint = false
+  @inline(__always)
   private var way: JobOrder.Way {
     guard metadata.isReturning else { return .first }
     // A copy without its point has got another one.
     return !hasBroughtPoint || isPart && metadata.firstSeen == nil && !metadata.isReplay ? .made : .returning
   }
+  @inline(__always)
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
   /// A slot frees its memory if its job was larger than this.
@@ -107,6 +117,7 @@ struct JobSlot: ~Copyable {
     resolvedAt = nil
     isOvertaken = false
     audience = nil
+    isPart = false
   }
 
   mutating func copyDelivery(from broker: inout some Broker, _ points: inout OrderPoints) {
@@ -166,6 +177,7 @@ struct JobSlot: ~Copyable {
   mutating func parse(with parser: inout JobParser) throws(JobError) {
     // A second reference, not a copy: a span of the slot's own field would borrow the whole slot.
     let bytes = metadata.bytes
+    defer { isPart = !job.page.isEmpty || job.targetKind == .channel && !job.parentID.isEmpty }
     try parser.parse(into: &job, fallbackID: bytes.span.extracting(metadata.messageID.range))
   }
 
@@ -177,10 +189,8 @@ struct JobSlot: ~Copyable {
   }
 
   /// A valid job for an audience, or a valid part of one.
+  @inline(__always)
   var isForAudience: Bool { refusal == nil && (job.targetKind.isAudience || isPart) }
-
-  /// A page of an audience, or an activity's broadcast: the registry is asked before it is sent.
-  var isPart: Bool { !job.page.isEmpty || job.targetKind == .channel && !job.parentID.isEmpty }
 
   var settledDevices: SettledDevices { metadata.isReplay ? .found : metadata.isAmbiguous ? .asked : .leftOut }
 
@@ -224,6 +234,7 @@ struct JobSlot: ~Copyable {
   }
 
   /// Of a part of an audience: it is not sent there any more, for example because a newer revision of its activity was.
+  @inline(__always)
   func isOvertaken(target: Int) -> Bool { isOvertaken || job.page.superseded.contains(target) }
 
   /// Of a part of an audience: all of it is open.

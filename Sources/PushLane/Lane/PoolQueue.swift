@@ -5,6 +5,8 @@ import PushCore
 /// Each class has a part. A transactional send takes the next free stream, and beside it bulk leaves some free: streams that were taken
 /// together become free together, so the next one may be as far away as an answer. While both wait, every tenth stream is bulk's, so that
 /// bulk never stops.
+///
+/// What is read of it for each push is inlined, for the reason given at `JobSlot`.
 struct PoolQueue {
   /// The sends of one class, first come, first served.
   private struct Part {
@@ -46,13 +48,18 @@ struct PoolQueue {
 
   init(limits: ShareState.Limits) { share = ShareState(limits: limits) }
 
+  @inline(__always)
   var count: Int { parts[0].count + parts[1].count }
+  @inline(__always)
   var asking: Int { parts[0].asking + parts[1].asking }
+  @inline(__always)
   var jobsOnWire: Int { parts[0].jobsOnWire + parts[1].jobsOnWire }
 
+  @inline(__always)
   func first(of jobClass: JobClass) -> Ticket? { parts[Int(jobClass.rawValue)].first }
 
   /// The class whose turn it is; nil: nothing waits.
+  @inline(__always)
   var next: JobClass? {
     let hasBulk = parts[1].count > 0
     if parts[0].count > 0 { return hasBulk && row >= PoolQueue.transactionalInARow ? .bulk : .transactional }
@@ -71,6 +78,7 @@ struct PoolQueue {
   }
 
   /// Of a bulk request beside transactional ones, how many of those are in flight; nil: it may take the last room.
+  @inline(__always)
   func transactionalInFlight(beside jobClass: JobClass, now: Instant) -> Int? {
     guard jobClass == .bulk, let lastTransactional,
       now.milliseconds(since: lastTransactional) < PoolQueue.spareMilliseconds
@@ -106,6 +114,7 @@ struct PoolQueue {
 
   mutating func asks(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].asking += change }
 
+  @inline(__always)
   func jobsOnWire(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsOnWire }
   mutating func jobsOnWire(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].jobsOnWire += change }
 
