@@ -23,6 +23,8 @@ final class RabbitQueue {
   private(set) var waiting: [RabbitConsumer] = []
   /// Consumers with credit, in round-robin order.
   private var round = RabbitFIFO<RabbitConsumer>()
+  /// Deliveries to consumers that never acknowledge, until their channels do.
+  private(set) var automatic: [(consumer: RabbitConsumer, id: Int)] = []
   /// Dead letters that no queue accepted yet.
   var undelivered: [RabbitDeadLetter] = []
   private(set) var readyBytes = 0
@@ -125,13 +127,22 @@ final class RabbitQueue {
       }
       for index in order { broker.deliver(given[index].entry, id: given[index].id, to: given[index].consumer) }
     }
-    var settlesItself = false
-    for (consumer, id, _) in given where consumer.needsNoAck && consumer.release(id) != nil {
-      settlesItself = true
+    for (consumer, id, _) in given where consumer.needsNoAck { automatic.append((consumer, id)) }
+    // A classic queue does not wait for its channels.
+    if !isQuorum { settleAutomatic(now: now) }
+  }
+
+  /// The channels acknowledge what consumers get that never do. A quorum queue learns it after all that was published at once.
+  func settleAutomatic(now: Int64) {
+    guard !automatic.isEmpty else { return }
+    let settled = automatic
+    automatic = []
+    for (consumer, id) in settled where consumer.release(id) != nil {
       consumer.regain(1)
       joinRound(consumer)
+      removeIfDone(consumer)
     }
-    if settlesItself { checkout(now: now) }
+    checkout(now: now)
   }
 
   private func takeFirst() -> RabbitEntry? {

@@ -109,6 +109,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
     for queue in queues {
       if queue.unavailableUntil != .min { next = min(next, queue.unavailableUntil) }
       if let expiresAt = queue.expiresAt { next = min(next, max(expiresAt, queue.unavailableUntil)) }
+      if !queue.automatic.isEmpty { next = min(next, now) }
       if let first = queue.undelivered.first { next = min(next, first.at) }
     }
     return next == .max || isStopped ? nil : next
@@ -130,6 +131,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
     for queue in queues {
       if queue.unavailableUntil != .min, queue.unavailableUntil <= now { becameAvailable(queue) }
       if let expiresAt = queue.expiresAt, expiresAt <= now { queue.checkout(now: now) }
+      queue.settleAutomatic(now: now)
       retryDeadLetters(of: queue)
     }
     handOver()
