@@ -324,6 +324,9 @@ struct SimulatedRabbitMQScript {
         RawAMQP.nack(tag, channel, isMultiple: isMultiple, requeues: true), channel, on: connection,
         "give back \(tag)\(more)")
     }
+    // What became a dead letter comes to its queue in its own time.
+    let queue = channels[connection][Int(channel) - 1].queue
+    if queue == .limited || queue == .dropping || queue == .classic { waitForTaking() }
   }
 
   /// An operation that a server refuses.
