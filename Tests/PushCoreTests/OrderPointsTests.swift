@@ -42,11 +42,24 @@ import Testing
     var points = OrderPoints()
     var last: [Int64: Int64] = [:]
     for number in 0..<50_000 {
-      let second = Self.second - Int64(number % 5)
+      // Two of them have one place.
+      let second = Self.second - Int64(number % 5) - (number % 2 == 0 ? 0 : 128)
       let point = points.next(timestamp: second, receivedAt: Self.second * 1_000 + 1_900 + Int64(number / 500))
       if let last = last[second] { #expect(last < point) }
       #expect(point / 1_000_000 == second)
       last[second] = point
+    }
+  }
+
+  /// Only a timestamp tells.
+  @Test func withoutTheTime_aJobIsAsNewAsAny() {
+    var points = OrderPoints()
+    #expect(points.next(timestamp: nil, receivedAt: nil) == 0)
+    let stamped = points.next(timestamp: Self.second, receivedAt: nil)
+    #expect(stamped / 1_000_000 == Self.second && points.next(timestamp: Self.second, receivedAt: nil) > stamped)
+    for way in [JobOrder.Way.first, .made, .returning] {
+      let order = JobOrder(sequence: nil, timestamp: nil, point: 0, way: way)
+      #expect(!order.isOlder(than: stamped) && order.place(after: stamped) == stamped)
     }
   }
 

@@ -77,6 +77,8 @@ package struct WallClockState: Sendable {
     apns = base
   }
 
+  package var hasRedisTime: Bool { redis != nil }
+
   private var isAPNsSure: Bool { apnsDates >= WallClockState.apnsDatesMinimum }
 
   /// What to add to this machine's clock, milliseconds: Redis decides, unless APNs agrees with this machine and not with Redis. While Redis

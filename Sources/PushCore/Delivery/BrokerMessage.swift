@@ -11,7 +11,8 @@ package struct MessageMetadata: Sendable {
   package var tracestate = ByteRange.empty
   /// The AMQP timestamp, Unix seconds, as the producer wrote it: what decides an activity's order must not depend on a worker's clock.
   package var timestamp: Int64?
-  /// `x-herald-order`: the job's point in the order (`JobOrder`), where another message has brought it before, Unix microseconds.
+  /// `x-herald-order`: the job's point in the order (`JobOrder`), where another message has brought it before, Unix microseconds; 0: nobody knew
+  /// the time.
   package var order: Int64?
   /// `timestamp` in Unix milliseconds, never later than the first receipt: when the producer enqueued it. nil if the producer set none.
   package var enqueuedAt: Int64?

@@ -39,18 +39,24 @@ package struct JobOrder: Hashable, Sendable {
   /// - Parameters:
   ///   - sequence: of the job.
   ///   - timestamp: of its message, Unix seconds; an impossible one counts as none.
-  ///   - point: where it was first received, Unix microseconds (`OrderPoints`).
+  ///   - point: where it was first received, Unix microseconds (`OrderPoints`); 0: not known, and it is as new as any.
   package init(sequence: Int64?, timestamp: Int64?, point: Int64, way: Way = .first) {
     if let sequence {
       self.init(earliest: sequence, latest: sequence, isNumbered: true)
       return
     }
     let point = JobOrder.bounded(point)
+    guard point > 0 else {
+      self = .arrival
+      return
+    }
+    let end = JobOrder.start(ofSecond: timestamp).map { $0 + 999_999 }
     switch way {
-    case .first:
-      let end = JobOrder.start(ofSecond: timestamp).map { max($0 + 999_999, point) }
-      self.init(earliest: point, latest: end ?? .max)
-    case .made: self.init(earliest: point, latest: point + 999_999)
+    case .first: self.init(earliest: point, latest: end.map { max($0, point) } ?? .max)
+    case .made:
+      // A page's timestamp is its own, and not its job's.
+      let isOfItsSecond = end.map { $0 - 999_999...$0 ~= point } ?? false
+      self.init(earliest: point, latest: isOfItsSecond ? end ?? point : point + 999_999)
     case .returning: self.init(earliest: point, latest: point)
     }
   }
@@ -81,36 +87,37 @@ package struct OrderPoints: Sendable {
   private static let stepMaximum: Int64 = 1_000_000
   /// The end of a second, microseconds, for the jobs that come after it: a backlog of as many.
   private static let tail: Int64 = 100_000
+  /// How many seconds it knows.
+  private static let places = 64
 
   /// The newest arrival's.
   private var arrival: Int64 = 0
-  /// The newest of each second that timestamps named of late: the clocks of producers differ, and seconds alternate where one ends.
-  private var seconds = SIMD8<Int64>(repeating: -1)
-  private var newest = SIMD8<Int64>(repeating: -1)
-  /// The next place in `seconds` to be used again.
-  private var oldest = 0
+  /// The newest of the seconds that timestamps named, each in the place of its number: the clocks of producers differ, and some write when
+  /// something happened.
+  private var newest = [Int64](repeating: 0, count: OrderPoints.places)
 
   package init() {}
 
   /// - Parameters:
   ///   - timestamp: of its message, Unix seconds; an impossible one counts as none.
-  ///   - receivedAt: Unix milliseconds.
-  /// - Returns: Unix microseconds.
-  package mutating func next(timestamp: Int64?, receivedAt: Int64) -> Int64 {
-    let now = JobOrder.bounded(receivedAt.multipliedReportingOverflow(by: 1_000).partialValue)
-    arrival = now > arrival || now < arrival - Self.stepMaximum ? now : JobOrder.bounded(arrival + 1)
-    guard let start = JobOrder.start(ofSecond: timestamp) else { return arrival }
-    let place = place(ofSecond: start)
-    let earliest = min(max(arrival, start), start + 1_000_000 - Self.tail)
-    newest[place] = min(max(earliest, newest[place] + 1), start + 999_999)
+  ///   - receivedAt: Unix milliseconds; nil: nobody has told the time yet, and this machine's clock may be hours off.
+  /// - Returns: Unix microseconds; 0: not known.
+  package mutating func next(timestamp: Int64?, receivedAt: Int64?) -> Int64 {
+    let arrival = receivedAt.map { arrived($0) }
+    guard let start = JobOrder.start(ofSecond: timestamp) else { return arrival ?? 0 }
+    let tail = start + 1_000_000 - Self.tail
+    let earliest = min(max(arrival ?? tail, start), tail)
+    let place = Int(start / 1_000_000 % Int64(Self.places))
+    let (known, offset) = (newest[place], newest[place] % 1_000_000)
+    // A late one follows also those of the second that had the place before, which may come again.
+    let follows = known - offset == start || earliest == tail
+    newest[place] = follows ? min(max(earliest, start + offset + 1), start + 999_999) : earliest
     return newest[place]
   }
 
-  private mutating func place(ofSecond start: Int64) -> Int {
-    for place in 0..<8 where seconds[place] == start { return place }
-    defer { oldest = (oldest + 1) % 8 }
-    seconds[oldest] = start
-    newest[oldest] = -1
-    return oldest
+  private mutating func arrived(_ milliseconds: Int64) -> Int64 {
+    let now = JobOrder.bounded(milliseconds.multipliedReportingOverflow(by: 1_000).partialValue)
+    arrival = now > arrival || now < arrival - Self.stepMaximum ? now : JobOrder.bounded(arrival + 1)
+    return arrival
   }
 }

@@ -175,6 +175,9 @@ package final class EventLoop {
     return unixMilliseconds &- machine.unixMilliseconds
   }
 
+  /// Redis has told its time.
+  package var hasRedisTime: Bool { clocks.hasRedisTime }
+
   /// What is added to this machine's clock, milliseconds; 0: nothing.
   package var correctionMilliseconds: Int64 {
     learnTime()

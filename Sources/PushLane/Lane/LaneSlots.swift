@@ -92,7 +92,7 @@ struct JobSlot: ~Copyable {
   @inline(__always)
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
-  /// A slot frees its memory if its job was larger than this.
+  /// A slot frees its memory if its job, or its headers, were larger than this.
   private static let retainedBytes = 16 * 1024
 
   mutating func begin(_ delivery: Delivery, _ now: Now) {
@@ -120,14 +120,18 @@ struct JobSlot: ~Copyable {
     isPart = false
   }
 
-  mutating func copyDelivery(from broker: inout some Broker, _ points: inout OrderPoints) {
+  mutating func copyDelivery(from broker: inout some Broker, _ points: inout OrderPoints, isTimeTold: Bool) {
     // A body that is not kept is not parsed: clears the fields of the slot's previous job.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
     metadata.boundTimes(now: receivedAt)
-    hasBroughtPoint = metadata.order != nil
-    metadata.isReturning = hasBroughtPoint || metadata.firstSeen != nil || metadata.isReplay
-    if !hasBroughtPoint { metadata.order = points.next(timestamp: metadata.timestamp, receivedAt: firstSeen) }
+    metadata.isReturning = metadata.order != nil || metadata.firstSeen != nil || metadata.isReplay
+    hasBroughtPoint = metadata.order.map { $0 > 0 } ?? false
+    if !hasBroughtPoint {
+      // Whoever did not know its point did not know the time of the first receipt.
+      let received = metadata.order == nil ? firstSeen : receivedAt
+      metadata.order = points.next(timestamp: metadata.timestamp, receivedAt: isTimeTold ? received : nil)
+    }
     guard isOversized else { return }
     let bytes = metadata.bytes
     if JobParser.isID(bytes.span.extracting(metadata.messageID.range)) {
@@ -283,6 +287,7 @@ struct JobSlot: ~Copyable {
 
   mutating func finish() {
     if job.bytes.capacity > JobSlot.retainedBytes { job = PushJob() }
+    if metadata.bytes.capacity > JobSlot.retainedBytes { metadata = MessageMetadata() }
   }
 }
 

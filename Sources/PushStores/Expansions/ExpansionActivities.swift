@@ -89,9 +89,10 @@ extension ExpansionRunner {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let isWaiting = delivery.metadata.startWaits < settings.startWaitsMaximum
+    let now = loop.hasRedisTime ? loop.now.unixMilliseconds : nil
+    let order = delivery.order(of: job.sequence, isEnd: job.event == .end, now: now)
     taker.take(
-      job, in: step.scope, order: delivery.order(of: job.sequence, isEnd: job.event == .end), leaving: leaving,
-      way: way, mayWait: isWaiting
+      job, in: step.scope, order: order, leaving: leaving, way: way, mayWait: isWaiting
     ) { [self] result in
       if case .publish = result, let announced {
         if !delivery.isGone { announced() }

@@ -86,16 +86,24 @@ final class ExpansionDelivery {
     firstSeen = [metadata.firstSeen, metadata.enqueuedAt].compactMap { $0 }.first { $0 > 0 && $0 <= now } ?? now
   }
 
-  /// Its job's point in the order, Unix microseconds.
+  /// Its job's point in the order, Unix microseconds; 0: the lane did not know the time.
   var point: Int64 { metadata.order ?? firstSeen &* 1_000 }
 
-  /// An end that waited gives way to nothing that may be older: what shows an activity for ever is worse than a state too few.
-  func order(of sequence: Int64?, isEnd: Bool) -> JobOrder {
+  /// An update that a lane handed over is as new as its point, wherever it was held up since. An end that waited gives way to nothing that
+  /// may be older: what shows an activity for ever is worse than a state too few.
+  /// - Parameter now: Unix milliseconds; nil: Redis has not told its time.
+  func order(of sequence: Int64?, isEnd: Bool, now: Int64?) -> JobOrder {
     let hasWaited = metadata.isReturning || metadata.startWaits > 0 || metadata.deliveryCount > 0
     let way: JobOrder.Way =
-      metadata.isReplay || hasWaited && !isEnd
-      ? .returning : hasWaited && metadata.timestamp == nil ? .made : .first
-    return JobOrder(sequence: sequence, timestamp: metadata.timestamp, point: point, way: way)
+      if metadata.isReplay || hasWaited && !isEnd {
+        .returning
+      } else if isEnd {
+        hasWaited && metadata.timestamp == nil ? .made : .first
+      } else {
+        metadata.order == nil ? .first : .made
+      }
+    return JobOrder(
+      sequence: sequence, timestamp: metadata.timestamp, point: point > 0 ? point : (now ?? 0) &* 1_000, way: way)
   }
 
   /// Publishes these messages, and calls `then` once all are confirmed.
