@@ -167,9 +167,34 @@ struct RegistrationConsumerTests {
     #expect(try result(of: device(1, at: now - 30_000)) == ["added"])
     _ = try result(of: forget(at: now + 86_400_000))
     #expect(try result(of: device(1, at: now - 20_000)) == ["added"])
+    // Its clock is a little ahead of Redis'.
+    #expect(try result(of: device(2, at: now + 20_000)) == ["added"])
+    _ = try result(of: forget(at: now + 86_400_000).replacing("hwid-1", with: "hwid-2"))
+    #expect(try result(of: device(2, at: now + 21_000)) == ["added"])
     _ = try result(of: forget(at: now - 10_000))
     #expect(try result(of: device(1, at: now - 15_000)) == ["forgotten"])
     #expect(try result(of: device(1, at: now - 5_000)) == ["added"])
+  }
+
+  /// Something else wrote a key of one app. Redis answers, so it is not away, and the next app's registrations are stored.
+  @Test func foreignKeyOfAnApp_holdsUpNoOther() throws {
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    try RedisServer.shared().cli(["RPUSH", "\(world.prefix):{devices:sandbox:com.example.app}:next", "x"])
+    let count: UInt64 = 200
+    try world.publish(
+      (0..<Int(count)).map { device($0) } + [device(0).replacing("com.example.app", with: "com.example.other")])
+    let consumer = try world.consumer { $0.registrationsMaximum = 50 }
+    wait("the queue is empty") { consumer.isExhausted }
+    let results = consumer.counters.results
+    end(consumer)
+    #expect(
+      results == [.init(kind: "device", result: "added"): 1, .init(kind: "device", result: "failed"): count],
+      "\(results)")
+    let dead = try world.dead()
+    #expect(dead.count == Int(count))
+    #expect(
+      dead.first?.headers["x-herald-detail"]?.contains("does something else use this key?") == true, "\(dead.prefix(1))"
+    )
   }
 
   /// Redis is away: registrations wait, unacknowledged, and are stored when it is back.

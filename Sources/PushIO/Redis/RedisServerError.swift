@@ -25,6 +25,8 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case primaryDown
     /// MOVED, ASK, CROSSSLOT, CLUSTERDOWN, TRYAGAIN: a cluster node.
     case cluster
+    /// WRONGTYPE, or a script met a value that is no number: something else wrote a key.
+    case foreignData
     case other
   }
 
@@ -44,6 +46,7 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
       printable.append(bytes[index] >= 0x20 && bytes[index] < 0x7F ? bytes[index] : UInt8(ascii: "?"))
     }
     message = String(decoding: printable, as: UTF8.self)
+    if kind == .other, RedisServerError.foreignTexts.contains(where: message.contains) { kind = .foreignData }
   }
 
   /// Without a password, and without the arguments of a command, which may be cut.
@@ -61,7 +64,7 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     switch kind {
     case .readOnly, .outOfMemory, .notWritable: true
     case .noScript, .loading, .authenticationRequired, .wrongPassword, .notPermitted, .busy, .primaryDown, .cluster,
-      .other:
+      .foreignData, .other:
       false
     }
   }
@@ -88,9 +91,13 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case .notWritable: "check the server's persistence and replicas"
     case .primaryDown: "this is a replica without its primary"
     case .cluster: "for a cluster write redis-cluster://host:port,host:port"
+    case .foreignData: "does something else use this key?"
     case .other: ""
     }
   }
+
+  /// Of commands, and of a script's commands, whose errors older servers quote.
+  private static let foreignTexts = ["WRONGTYPE", "is not an integer", "is not a valid float"]
 
   private static func kind(_ bytes: Span<UInt8>) -> Kind {
     var count = 0

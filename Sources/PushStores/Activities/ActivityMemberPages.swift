@@ -80,12 +80,12 @@ extension ActivityRegistry {
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let parts) = reply, parts.count == 2, let next = parts[0].text.flatMap({ UInt64($0) }),
         case .array(let values) = parts[1], values.count % 2 == 0
-      else { return then(.failure(.redis("\(key) is no hash: does something else use its keys?"))) }
+      else { return then(.failure(.unreadable("\(key) is no hash: does something else use its keys?"))) }
       var page = page
       for index in stride(from: 0, to: values.count, by: 2) {
         guard let ordinal = ActivityRegistry.place(values[index]), case .bulk(let bytes) = values[index + 1],
           let member = ActivityMember(decoding: bytes.span)
-        else { return then(.failure(.redis("\(key) holds no member of this version"))) }
+        else { return then(.failure(.unreadable("\(key) holds no member of this version"))) }
         page.members.append((UInt32(place.chunk * OrdinalChunk.count) + UInt32(ordinal), member))
       }
       place.scan = next
@@ -113,7 +113,7 @@ extension ActivityRegistry {
     redis.call(["HLEN", hash.key], key: hash.key) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .integer(let length) = reply, 0...Int64(OrdinalChunk.count) ~= length else {
-        return then(.failure(.redis("\(hash.key) is no hash: does something else use its keys?")))
+        return then(.failure(.unreadable("\(hash.key) is no hash: does something else use its keys?")))
       }
       var counts = counts
       counts.all += Int(length)

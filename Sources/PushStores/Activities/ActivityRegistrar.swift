@@ -105,7 +105,7 @@ package final class ActivityRegistrar {
       id, in: scope, ordinal: device.ordinal, device: device.fingerprint, token: registration.token ?? [], at: at
     ) { [self] result in
       switch result {
-      case .failure(let failure): then(.failure(.redis("\(failure)")))
+      case .failure(let failure): then(.failure(DeviceRegistryFailure(failure)))
       case .success(let registered):
         guard registered.answer != .ignored else { return then(.success(.older)) }
         ask(registration, at, is: device, in: scope, id, then) { [self] in
@@ -130,7 +130,7 @@ package final class ActivityRegistrar {
       case .success:
         activities.forget([device.ordinal], of: id, in: scope) { [self] result in
           switch result {
-          case .failure(let failure): then(.failure(.redis("\(failure)")))
+          case .failure(let failure): then(.failure(DeviceRegistryFailure(failure)))
           case .success: register(registration, at: at, in: scope, then: then)
           }
         }

@@ -326,7 +326,7 @@ package final class ActivityRegistry {
           id, ordinals, devices: devices, token: token, hasTexts: hasTexts, keys, reply: reply)
       else {
         return then(
-          .failure(.redis("\(names[0]) holds no activity of this version: does something else use its keys?")))
+          .failure(.unreadable("\(names[0]) holds no activity of this version: does something else use its keys?")))
       }
       let decided = decide(&draft, now)
       // Of an unknown activity, the refused job is stored; no other refusal changes anything.
@@ -347,7 +347,7 @@ package final class ActivityRegistry {
     switch result {
     case .success(let reply): return reply
     case .failure(let failure):
-      then(.failure(.redis(failure.text)))
+      then(.failure(ActivityRegistryFailure(failure)))
       return nil
     }
   }

@@ -8,8 +8,14 @@ package enum ActivityRegistryFailure: Error, Hashable, Sendable, CustomStringCon
   case invalid(JobError)
   /// Conflicting changes each time before it could be stored. Try again.
   case contended(ActivityID)
-  /// Redis did not answer, or holds a foreign value. Try again.
+  /// Redis did not answer, or refused. Try again.
   case redis(String)
+  /// Redis holds what something else wrote, or another version.
+  case unreadable(String)
+
+  init(_ failure: RedisClient.Failure) {
+    self = failure.isForeignData ? .unreadable(failure.text) : .redis(failure.text)
+  }
 
   package var description: String {
     switch self {
@@ -17,6 +23,16 @@ package enum ActivityRegistryFailure: Error, Hashable, Sendable, CustomStringCon
     case .invalid(let error): error.detail
     case .contended(let id): "the activity \(id) changed again each time before it could be stored"
     case .redis(let text): "redis: \(text)"
+    case .unreadable(let text): text
+    }
+  }
+}
+
+extension DeviceRegistryFailure {
+  init(_ failure: ActivityRegistryFailure) {
+    switch failure {
+    case .unreadable(let text): self = .unreadable(text)
+    case .refused, .invalid, .contended, .redis: self = .redis("\(failure)")
     }
   }
 }

@@ -54,7 +54,7 @@ extension ActivityRegistry {
     redis.run(ActivityScript.places, keys: part.map { keys.live($0, id) }, arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let lists) = reply, !lists.isEmpty else {
-        return then(.failure(.redis("unexpected reply to a script")))
+        return then(.failure(.unreadable("unexpected reply to a script")))
       }
       var found = found
       for (chunk, list) in zip(part, lists) {
@@ -85,7 +85,7 @@ extension ActivityRegistry {
     arguments.append(limit - found.count)
     redis.run(ActivityScript.places, keys: [keys.rest(chunk, id), keys.live(chunk, id)], arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .array(let lists) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
+      guard case .array(let lists) = reply else { return then(.failure(.unreadable("unexpected reply to a script"))) }
       let base = UInt32(chunk * OrdinalChunk.count)
       let more = lists.flatMap { ActivityRegistry.places($0).map { base + UInt32($0) } }
       members(id, scope, chunks.dropFirst(), limit, found + more, then)
@@ -166,8 +166,8 @@ extension ActivityRegistry {
       }
     } then: { result in
       switch result {
-      case .failure(let failure): then(.failure(.redis(failure.text)))
-      case .success where isForeign: then(.failure(.redis("\(key) holds no member of this version")))
+      case .failure(let failure): then(.failure(ActivityRegistryFailure(failure)))
+      case .success where isForeign: then(.failure(.unreadable("\(key) holds no member of this version")))
       case .success: then(.success(known))
       }
     }
@@ -180,7 +180,7 @@ extension ActivityRegistry {
     redis.call(["ZREVRANGEBYSCORE", key, "+inf", oldest, "LIMIT", "0", "\(limit)"], key: key) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let values) = reply else {
-        return then(.failure(.redis("\(key) is no sorted set: does something else use its keys?")))
+        return then(.failure(.unreadable("\(key) is no sorted set: does something else use its keys?")))
       }
       states(values.compactMap { $0.text.flatMap(ActivityID.init) }[...], scope, [], then)
     }
@@ -216,7 +216,7 @@ extension ActivityRegistry {
     ) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let values) = reply else {
-        return then(.failure(.redis("\(keys.index) is no sorted set: does something else use its keys?")))
+        return then(.failure(.unreadable("\(keys.index) is no sorted set: does something else use its keys?")))
       }
       let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
       guard !ids.isEmpty else { return then(.success(found)) }
@@ -227,11 +227,13 @@ extension ActivityRegistry {
       }
       redis.run(ActivityScript.read, keys: ids.map(keys.activity), arguments) { [self] result in
         guard let reply = ActivityRegistry.take(result, then) else { return }
-        guard case .array(let states) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
+        guard case .array(let states) = reply else {
+          return then(.failure(.unreadable("unexpected reply to a script")))
+        }
         var found = found
         for case .bulk(let bytes) in states {
           guard let activity = ActivityState(decoding: bytes.span) else {
-            return then(.failure(.redis("an activity of \(scope) is not of this version")))
+            return then(.failure(.unreadable("an activity of \(scope) is not of this version")))
           }
           guard let channel = activity.channel else { continue }
           switch activity.phase(now: now) {
@@ -255,16 +257,16 @@ extension ActivityRegistry {
     redis.run(ActivityScript.memberships, keys: part.map(keys.memberships), arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let lists) = reply, lists.count == part.count else {
-        return then(.failure(.redis("unexpected reply to a script")))
+        return then(.failure(.unreadable("unexpected reply to a script")))
       }
       var members: [(ordinal: UInt32, ids: [ActivityID])] = []
       // Those that may be members of more activities.
       var again: [UInt32] = []
       for (ordinal, list) in zip(part, lists) {
-        guard case .array(let values) = list else { return then(.failure(.redis("unexpected reply to a script"))) }
+        guard case .array(let values) = list else { return then(.failure(.unreadable("unexpected reply to a script"))) }
         let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
         guard ids.count == values.count else {
-          return then(.failure(.redis("\(keys.memberships(ordinal)): does something else use this key?")))
+          return then(.failure(.unreadable("\(keys.memberships(ordinal)): does something else use this key?")))
         }
         if !ids.isEmpty { members.append((ordinal, ids)) }
         if ids.count == ActivityRegistry.membershipsAtOnce { again.append(ordinal) }
@@ -294,11 +296,11 @@ extension ActivityRegistry {
     redis.run(ActivityScript.memberships, keys: [key], arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let lists) = reply, case .array(let values) = lists.first else {
-        return then(.failure(.redis("unexpected reply to a script")))
+        return then(.failure(.unreadable("unexpected reply to a script")))
       }
       let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
       guard ids.count == values.count else {
-        return then(.failure(.redis("\(key): does something else use this key?")))
+        return then(.failure(.unreadable("\(key): does something else use this key?")))
       }
       if ids.isEmpty { return then(.success(())) }
       var (left, stayed) = (ids.count, 0)
@@ -332,7 +334,7 @@ extension ActivityRegistry {
       for id in ids { arguments.append(id.text) }
       let names = [keys.memberships(ordinal)] + ids.flatMap { [keys.live(chunk, $0), keys.rest(chunk, $0)] }
       redis.run(ActivityScript.forget, keys: names, arguments) { result in
-        if case .failure(let error) = result { failure = .redis(error.text) }
+        if case .failure(let error) = result { failure = ActivityRegistryFailure(error) }
         left -= 1
         if left == 0 { then(failure.map { .failure($0) } ?? .success(())) }
       }
@@ -348,7 +350,7 @@ extension ActivityRegistry {
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .bulk(let bytes) = reply else { return then(.success(nil)) }
       guard let activity = ActivityState(decoding: bytes.span) else {
-        return then(.failure(.redis("\(key) holds no activity of this version")))
+        return then(.failure(.unreadable("\(key) holds no activity of this version")))
       }
       then(.success(activity))
     }
@@ -361,7 +363,7 @@ extension ActivityRegistry {
       chunks.formUnion(
         values.compactMap { $0.text.flatMap { Int($0) } }.filter { 0..<OrdinalChunk.chunksMaximum ~= $0 })
     } then: { result in
-      then(result.map { chunks.sorted() }.mapError { .redis($0.text) })
+      then(result.map { chunks.sorted() }.mapError(ActivityRegistryFailure.init))
     }
   }
 

@@ -184,7 +184,7 @@ package final class ActivityTaker {
     switch failure {
     case .refused(_, let refusal): .refused(JobError(field: field, rule: refusal.text))
     case .invalid(let error): .refused(error)
-    case .contended, .redis: .failed("\(failure)")
+    case .contended, .redis, .unreadable: .failed("\(failure)")
     }
   }
 

@@ -143,7 +143,7 @@ extension DeviceRegistry {
     } then: { result in
       then(
         result.map { found.sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) } }
-          .mapError { .redis($0.text) })
+          .mapError(DeviceRegistryFailure.init))
     }
   }
 }

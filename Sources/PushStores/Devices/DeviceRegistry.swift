@@ -133,7 +133,7 @@ package final class DeviceRegistry {
         result.map { reply in
           guard let mark = reply.text.flatMap({ Int64($0) }) else { return false }
           // As in `DeviceScript.isLater`.
-          let isNow = now - DeviceLimits.aheadToleranceMilliseconds < at && at <= now
+          let isNow = abs(now - at) < DeviceLimits.aheadToleranceMilliseconds
           return mark >= at && (!isNow || mark <= now + DeviceLimits.aheadToleranceMilliseconds)
         })
     }
@@ -484,10 +484,10 @@ package final class DeviceRegistry {
 
   func run(_ script: LuaScript, _ arguments: RedisArguments, in scope: AppScope, then: @escaping Then<RedisReply>) {
     let keys = entry(scope).keys
-    redis.run(script, keys: [keys.tag, keys.next], arguments) { then($0.mapError { .redis($0.text) }) }
+    redis.run(script, keys: [keys.tag, keys.next], arguments) { then($0.mapError(DeviceRegistryFailure.init)) }
   }
 
   func ask(_ arguments: [String], last: [UInt8]? = nil, key: String, then: @escaping Then<RedisReply>) {
-    redis.call(arguments, last: last, key: key) { then($0.mapError { .redis($0.text) }) }
+    redis.call(arguments, last: last, key: key) { then($0.mapError(DeviceRegistryFailure.init)) }
   }
 }

@@ -9,6 +9,10 @@ package enum DeviceRegistryFailure: Error, Hashable, Sendable, CustomStringConve
   /// Conflicting changes each time before it could be stored.
   case busy(String)
 
+  init(_ failure: RedisClient.Failure) {
+    self = failure.isForeignData ? .unreadable(failure.text) : .redis(failure.text)
+  }
+
   static func unreadable(_ error: DeviceRecordError, _ keys: RegistryKeys) -> DeviceRegistryFailure {
     .unreadable("a device's record under \(keys.tag)d:… cannot be read: \(error.text)")
   }

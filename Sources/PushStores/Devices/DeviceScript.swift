@@ -70,7 +70,7 @@ enum DeviceScript {
     local clock = redis.call('TIME')
     local function is_later(mark, at)
       local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-      local is_now = now - \(DeviceLimits.aheadToleranceMilliseconds) < at and at <= now
+      local is_now = math.abs(now - at) < \(DeviceLimits.aheadToleranceMilliseconds)
       return mark >= at and (not is_now or mark <= now + \(DeviceLimits.aheadToleranceMilliseconds))
     end
     """

@@ -8,6 +8,8 @@ package import PushIO
 package final class RedisClient {
   package struct Failure: Error, Hashable, Sendable {
     package let text: String
+    /// The server answers, but a key holds what something else wrote: asking again gives the same.
+    var isForeignData = false
   }
 
   package typealias Answer = (Result<RedisReply, Failure>) -> Void
@@ -246,7 +248,7 @@ package final class RedisClient {
       waiting.append(again)
       return
     }
-    call.then(.failure(Failure(text: "\(error)")))
+    call.then(.failure(Failure(text: "\(error)", isForeignData: error.kind == .foreignData)))
   }
 
   private func dropLate() {

@@ -120,7 +120,7 @@ package final class DeviceForgetter {
           if left == nil { gone.append(ordinal) } else { staying.append(known[known.count - 1]) }
         }
         activities.forget(gone, in: forget.scope) { [self] result in
-          if case .failure(let failure) = result { return then(.failure(.redis("\(failure)"))) }
+          if case .failure(let failure) = result { return then(.failure(DeviceRegistryFailure(failure))) }
           // Their fingerprints may change with their records, later.
           stay(staying.map { ($0, $0.fingerprint) }[...], forget) { then($0.map { known }) }
         }
@@ -139,7 +139,7 @@ package final class DeviceForgetter {
       case .success(let fingerprints):
         let all = zip(part, fingerprints)
         activities.forget(all.filter { $1 == .max }.map(\.0.ordinal), in: forget.scope) { [self] result in
-          if case .failure(let failure) = result { return then(.failure(.redis("\(failure)"))) }
+          if case .failure(let failure) = result { return then(.failure(DeviceRegistryFailure(failure))) }
           stay(all.filter { $1 != .max }[...], forget) { [self] result in
             if case .failure = result { return then(result) }
             leaveAgain(known.dropFirst(part.count), forget, then)
@@ -157,7 +157,7 @@ package final class DeviceForgetter {
     activities.forget(
       known.ordinal, upTo: forget.at, from: known.fingerprint, to: fingerprint, in: forget.scope
     ) { [self] result in
-      if case .failure(let failure) = result { return then(.failure(.redis("\(failure)"))) }
+      if case .failure(let failure) = result { return then(.failure(DeviceRegistryFailure(failure))) }
       stay(devices.dropFirst(), forget, then)
     }
   }

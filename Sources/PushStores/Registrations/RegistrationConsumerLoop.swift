@@ -51,6 +51,8 @@ final class RegistrationConsumerLoop {
     var held: [RegistrationDelivery] = []
     /// nil: they are being stored again.
     var retryAt: Instant?
+    /// Redis did not store the last one, for any app perhaps.
+    var isForRedis = false
   }
 
   private static let consumeChannel: UInt16 = 1
@@ -404,7 +406,8 @@ final class RegistrationConsumerLoop {
 
   /// Puts off what exceeds an app's share. While one Redis is away, nobody's registrations can be stored: they stay in the queue.
   private func putOffExcess() {
-    guard drainDeadline == nil, settings.redis.topology == .cluster || waits.isEmpty else { return }
+    let isRedisAway = settings.redis.topology != .cluster && waits.contains { $0.isForRedis }
+    guard drainDeadline == nil, !isRedisAway else { return }
     for (delivery, _, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
       putOffCount += 1
       let seconds = FairShareLimits.delaySeconds(
@@ -432,6 +435,7 @@ final class RegistrationConsumerLoop {
       waits.append(Wait(scope: scope, backoff: backoff))
     }
     waits[place].held.append(delivery)
+    waits[place].isForRedis = if case .redis = failure { true } else { false }
     guard waits[place].retryAt == nil else { return }
     waits[place].retryAt = loop.now.monotonic.adding(milliseconds: waits[place].backoff.failed(random: random.next()))
   }
