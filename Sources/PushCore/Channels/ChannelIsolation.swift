@@ -15,6 +15,9 @@ package struct ChannelIsolation: Equatable, Sendable {
     case fail
   }
 
+  /// Of all isolated copies of a request.
+  package static let triesMaximum = Int64(IsolationPolicy().limit - IsolationPolicy().isolationCount)
+
   package let decision: Decision
   /// Unfinished deliveries, alone, of this message and those that it is a copy of: what a copy carries.
   package let carriedCount: UInt32

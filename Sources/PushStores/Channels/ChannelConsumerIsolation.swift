@@ -33,9 +33,29 @@ extension ChannelConsumerLoop {
     }
   }
 
+  /// Carries out an isolated copy, if few tries of the request were not finished. Its copies count together: workers that crash leave
+  /// several, each of which would be tried as often as one.
+  func tryAlone(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
+    let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).tries(job.id)
+    redis.call(["INCR", key], key: key) { [weak self] result in
+      guard let self else { return }
+      if case .success(.integer(let tries)) = result, tries > ChannelIsolation.triesMaximum {
+        giveUp(request, job, after: tries - 1)
+      } else {
+        run(request, job)
+      }
+    }
+    redis.call(["EXPIRE", key, String(settings.answerSeconds)], key: key) { _ in }
+  }
+
+  /// It crashed nobody.
+  func triedAlone(_ job: ChannelJob) {
+    let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).tries(job.id)
+    redis.call(["DEL", key], key: key) { _ in }
+  }
+
   /// It may crash workers. Other copies of it, left by crashed workers, get the same answer.
-  func giveUp(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
-    let count = request.metadata.carriedDeliveries
+  func giveUp(_ request: ChannelConsumerRequest, _ job: ChannelJob, after count: Int64) {
     let detail = "given up: \(count) deliveries were not finished, with no other isolated request in progress"
     var reply = ChannelReply(to: job)
     reply.failure = ChannelReply.Failure(.unavailable, detail: detail)

@@ -15,7 +15,7 @@ final class ChannelConsumerLoop {
   let loop: EventLoop
   let settings: ChannelConsumerSettings
   let access: ChannelAccess
-  private let redis: RedisClient
+  let redis: RedisClient
   let registry: ChannelRegistry
   private let runner: ChannelJobRunner
   private let policies: ChannelPolicyResolver
@@ -408,7 +408,7 @@ final class ChannelConsumerLoop {
       guard let self else { return }
       // Only for an isolated copy: a request that its sender repeats, or a replayed dead letter, is carried out.
       guard request.channel == ChannelConsumerLoop.isolatedChannel, !request.isGivenUp else { return run(request, job) }
-      recall(keys.givenUp(job.id), request, job) { [weak self] in self?.run(request, job) }
+      recall(keys.givenUp(job.id), request, job) { [weak self] in self?.tryAlone(request, job) }
     }
   }
 
@@ -425,12 +425,13 @@ final class ChannelConsumerLoop {
     }
   }
 
-  private func run(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
-    guard !request.isGivenUp else { return giveUp(request, job) }
+  func run(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
+    guard !request.isGivenUp else { return giveUp(request, job, after: Int64(request.metadata.carriedDeliveries)) }
     let pool = access.pool(of: job)
     let asked = pool.map { access.shares.asked($0) }
     runner.run(job, isRepeated: request.isRepeated) { [weak self] result in
       guard let self else { return }
+      if request.channel == ChannelConsumerLoop.isolatedChannel { triedAlone(job) }
       if let pool, let asked { access.shares.answered(pool, result.isTemporaryFailure ? .bad : .good, since: asked) }
       switch result {
       case .success(let reply): finish(request, reply)

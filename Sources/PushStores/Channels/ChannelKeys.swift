@@ -24,6 +24,8 @@ package struct ChannelKeys: Hashable, Sendable {
   package func lock(_ name: ChannelName) -> String { tag + "lock:" + name.text }
   /// The answer to a request of the queue; expires.
   package func answer(_ request: String) -> String { tag + "answer:" + request }
+  /// How often isolated copies of a request were begun since one was finished; expires.
+  package func tries(_ request: String) -> String { tag + "tries:" + request }
   /// The answer to a request that was given up; expires.
   package func givenUp(_ request: String) -> String { tag + "given-up:" + request }
 }
