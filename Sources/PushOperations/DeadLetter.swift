@@ -61,11 +61,17 @@ package struct DeadLetter: Sendable {
 
   init(_ message: AMQPMessage, position: Int, topology: Topology) {
     self.position = position
-    reason = message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"
+    // What Herald publishes is a new message: one with a death is the broker's dead letter, and its other headers are those of a copy. Only
+    // the last death made it one: before, it may have expired in a retry queue.
+    let death = message.deaths.first
+    reason =
+      death?.reason ?? message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"
     detail = message.header("x-herald-detail")
     // Workers got this message up to the broker's limit, and may have sent it each time.
-    isAmbiguous = message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
-    let queue = message.header("x-first-death-queue")
+    isAmbiguous =
+      message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
+      || message.deaths.contains { $0.reason == DeadLetter.deliveryLimitReason }
+    let queue = (death?.queue ?? message.header("x-first-death-queue")).map { topology.queue(ofRetry: $0) }
     let word = message.header("x-herald-class")
     let expansions = JobClass.allCases.first { queue == topology.expansionsQueue($0) }
     // The header first: workers before this version put bulk parts into the queue of transactional ones.

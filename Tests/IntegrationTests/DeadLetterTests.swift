@@ -281,6 +281,39 @@ struct DeadLetterTests {
     #expect(outcomes.map(\.outcome) == ["accepted"] && outcomes.allSatisfy(\.ambiguous), "\(outcomes)")
   }
 
+  /// The broker tells of every death of a message: the one that made it a dead letter counts, not the end of its wait for a retry before.
+  @Test(arguments: [
+    ("bulk.1", "jobs.bulk", "bulk"), ("transactional.2", "jobs.transactional", "transactional"),
+    ("channels.1", "channels", "channels"), ("expansions.bulk.1", "expansions.bulk", "bulk"),
+  ])
+  func aMessageThatWaitedForARetryIsWhatItWas(_ retry: String, _ queue: String, _ jobClass: String) throws {
+    let world = try WorkerWorld("dead-retried")
+    let admin = try admin(world)
+    defer { admin.close() }
+    // A copy of a job has the answer of its last attempt.
+    let properties = AMQPProperties()
+    properties.setMessageID("waited".utf8.span)
+    properties.addHeader("x-herald-reason", "ServiceUnavailable")
+    try admin.publish(
+      to: AMQPExchange(topology(world).retryExchange, isMandatory: true), routingKey: retry, properties: properties,
+      body: Array(world.job("waited").utf8))
+    try admin.waitForConfirms()
+    try admin.consume(
+      queue: "\(world.prefix).\(queue)", limit: Int(Topology.deliveryLimit) + 1, idleMilliseconds: 10_000
+    ) { _ in .requeue }
+    let isDead = ChildProcess.poll(timeoutMilliseconds: 30_000) {
+      try? admin.messageCount(queue: topology(world).deadQueue) == 1 ? true : nil
+    }
+    #expect(isDead == true)
+    let letters = try rows(world)
+    #expect(letters.map(\.reason) == ["delivery_limit"] && letters.map(\.class) == [jobClass], "\(letters)")
+    #expect(letters.map(\.ambiguous) == [true], "\(letters)")
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "delivery_limit"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    let copies = try takeAll("\(world.prefix).\(queue)", world)
+    #expect(copies.map(\.messageID) == ["waited"] && copies.allSatisfy(\.metadata.isAmbiguous), "\(copies)")
+  }
+
   @Test func aKillInTheMiddleLosesNothing() throws {
     let world = try WorkerWorld("dead-kill")
     let topology = topology(world)

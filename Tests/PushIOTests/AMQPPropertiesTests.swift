@@ -153,6 +153,37 @@ struct AMQPPropertiesTests {
     #expect(metadata.enqueuedAt == nil)
   }
 
+  /// The deaths in their order; what is none is left out, and so is what follows an element that cannot be read.
+  @Test func deathsAreRead() {
+    func text(_ name: String, _ value: String) -> [UInt8] {
+      AMQPFrames.short(name) + [UInt8(ascii: "S")] + AMQPFrames.long(value)
+    }
+    func death(_ fields: [UInt8]) -> [UInt8] { [UInt8(ascii: "F")] + AMQPFrames.long(fields) }
+    func deaths(_ elements: [UInt8]) -> [AMQPDeath] {
+      let table =
+        text("x-first-death-reason", "expired") + AMQPFrames.short("other") + [UInt8(ascii: "A")]
+        + AMQPFrames.long(death(text("reason", "no"))) + AMQPFrames.short("x-death") + [UInt8(ascii: "A")]
+        + AMQPFrames.long(elements) + text("x-herald-class", "bulk")
+      let header =
+        [0, 60, 0, 0] + [UInt8](repeating: 0, count: 8) + AMQPFrames.big(UInt16(0x2000)) + AMQPFrames.long(table)
+      #expect(AMQPPropertiesReader.headers(header.span).map(\.name) == ["x-first-death-reason", "x-herald-class"])
+      return AMQPPropertiesReader.deaths(header.span)
+    }
+    let last = death(
+      AMQPFrames.short("count") + [UInt8(ascii: "l")] + AMQPFrames.big(Int64(1)) + text("reason", "delivery_limit")
+        + text("queue", "push.jobs.bulk") + AMQPFrames.short("routing-keys") + [UInt8(ascii: "A")]
+        + AMQPFrames.long([UInt8(ascii: "S")] + AMQPFrames.long("bulk")))
+    let first = death(text("queue", "push.retry.bulk.1") + text("reason", "expired"))
+    let read = [
+      AMQPDeath(reason: "delivery_limit", queue: "push.jobs.bulk"),
+      AMQPDeath(reason: "expired", queue: "push.retry.bulk.1"),
+    ]
+    #expect(deaths(last + [UInt8(ascii: "t"), 1] + first + death([])) == read)
+    #expect(deaths(last + [UInt8(ascii: "?")] + first) == [read[0]])
+    #expect(deaths(last + first.dropLast()) == [read[0]])
+    #expect(deaths([]).isEmpty)
+  }
+
   @Test func publishResultsAreCounted() {
     var results = AMQPPublishResults()
     for _ in 0..<1000 { results.didPublish() }

@@ -296,7 +296,9 @@ class World:
                 # Of activities that ended, and registrations that many deaths of workers took along.
                 continue
             headers = properties.headers or {}
-            letters.append(audit.DeadLetter(job_id, headers.get("x-herald-reason"), headers.get("x-first-death-reason")))
+            # The latest first; a copy that waited for a retry has Herald's reason too, of its last attempt.
+            death = next((death["reason"] for death in headers.get("x-death") or []), None)
+            letters.append(audit.DeadLetter(job_id, None if death else headers.get("x-herald-reason"), death))
         connection.close()
         return letters
 

@@ -366,7 +366,7 @@ package final class AMQPAdmin {
   private func message(_ delivery: AMQPDelivery) -> AMQPMessage {
     var message = AMQPMessage(
       body: [], isOversized: delivery.isOversized, metadata: MessageMetadata(), headers: connection.headers(),
-      tag: delivery.tag)
+      deaths: connection.deaths(), tag: delivery.tag)
     connection.copyBody(into: &message.body)
     connection.copyMetadata(into: &message.metadata)
     return message

@@ -326,6 +326,9 @@ package final class AMQPConnection: TransportDelegate {
   /// Its headers with text or numbers, for output. Allocates.
   package func headers() -> [AMQPArgument] { withHeader { AMQPPropertiesReader.headers($0) } }
 
+  /// How it left queues before. Allocates.
+  package func deaths() -> [AMQPDeath] { withHeader { AMQPPropertiesReader.deaths($0) } }
+
   @inline(__always)
   private func withHeader<Result>(_ read: (Span<UInt8>) -> Result) -> Result {
     switch place {

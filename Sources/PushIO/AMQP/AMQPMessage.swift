@@ -8,6 +8,8 @@ package struct AMQPMessage: Sendable {
   package var metadata: MessageMetadata
   /// Headers of text, numbers and flags.
   package var headers: [AMQPArgument]
+  /// How it left queues before, the latest first, one for each queue and reason. A copy that somebody publishes has none.
+  package var deaths: [AMQPDeath]
   var tag: UInt64
 
   /// The text of a header; nil if there is none with that name, or it is not a text.
@@ -21,6 +23,13 @@ package struct AMQPMessage: Sendable {
   package var messageID: String {
     String(decoding: metadata.bytes[metadata.messageID.range], as: UTF8.self)
   }
+}
+
+/// Why the broker took a message out of a queue, to publish it to the queue's dead letter exchange.
+package struct AMQPDeath: Equatable, Sendable {
+  /// `rejected`, `expired`, `maxlen` or `delivery_limit`.
+  package let reason: String
+  package let queue: String
 }
 
 /// What to do with a message that was read.

@@ -47,11 +47,35 @@ enum AMQPPropertiesReader {
         case .number(let number): result.append(AMQPArgument(name, .number(number)))
         case .flag(let flag): result.append(AMQPArgument(name, .flag(flag)))
         case .bytes(let range): result.append(AMQPArgument(name, .text(text(range, header))))
-        case .other: break
+        case .list, .other: break
         }
       }
     }
     return result
+  }
+
+  /// What the broker tells in `x-death`, the latest first.
+  static func deaths(_ header: Span<UInt8>) -> [AMQPDeath] {
+    var deaths: [AMQPDeath] = []
+    var position = Position(header)
+    while let property = position.next(header) {
+      guard case .headers(var headers) = property else { continue }
+      while let field = headers.next(header) {
+        guard case .list(let elements) = field.value, header.extracting(field.name.range).equals("x-death") else {
+          continue
+        }
+        for var table in AMQPTableReader.tables(in: elements, header) {
+          var (reason, queue) = ("", "")
+          while let (name, value) = table.next(header) {
+            guard case .bytes(let range) = value else { continue }
+            if header.extracting(name.range).equals("reason") { reason = text(range, header) }
+            if header.extracting(name.range).equals("queue") { queue = text(range, header) }
+          }
+          if !reason.isEmpty { deaths.append(AMQPDeath(reason: reason, queue: queue)) }
+        }
+      }
+    }
+    return deaths
   }
 
   private static func text(_ range: ByteRange, _ header: Span<UInt8>) -> String {
@@ -165,7 +189,7 @@ enum AMQPPropertiesReader {
         let text = header.extracting(range.range)
         metadata.jobClass = text.equals("bulk") ? .bulk : text.equals("transactional") ? .transactional : nil
       }
-    case .other:
+    case .list, .other:
       break
     }
   }

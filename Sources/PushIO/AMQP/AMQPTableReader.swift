@@ -3,14 +3,16 @@ import PushCore
 /// Reads an AMQP table field by field, without recursion and allocation: tables come from producers, and a deeply nested one must not reach
 /// a recursive decoder.
 ///
-/// Integers of every width are read as `Int64`; nested tables and arrays are skipped by their length.
+/// Integers of every width are read as `Int64`; nested tables and arrays are skipped by their length. `tables` finds those in an array.
 struct AMQPTableReader {
   enum Value: Equatable {
     case number(Int64)
     case flag(Bool)
     /// The range of a text or byte string.
     case bytes(ByteRange)
-    /// A table, an array, void, or a number that is not an integer.
+    /// The range of an array's elements.
+    case list(ByteRange)
+    /// A table, void, or a number that is not an integer.
     case other
   }
 
@@ -42,6 +44,18 @@ struct AMQPTableReader {
     }
     offset = valueEnd
     return (name, value)
+  }
+
+  /// The tables among an array's elements, up to one that cannot be read.
+  static func tables(in elements: ByteRange, _ bytes: Span<UInt8>) -> [AMQPTableReader] {
+    var tables: [AMQPTableReader] = []
+    var offset = elements.range.lowerBound
+    let end = elements.range.upperBound
+    while offset < end, let (_, next) = value(bytes, kindAt: offset), next <= end {
+      if bytes[offset] == UInt8(ascii: "F"), let table = AMQPTableReader(bytes, at: offset + 1) { tables.append(table) }
+      offset = next
+    }
+    return tables
   }
 
   private mutating func fail() -> (name: ByteRange, value: Value)? {
@@ -127,7 +141,8 @@ struct AMQPTableReader {
       guard let count = unsigned(bytes, at: start, size: 4), count <= UInt64(bytes.count - start - 4) else {
         return nil
       }
-      return (.other, start + 4 + Int(count))
+      let elements = ByteRange(start: start + 4, count: Int(count))
+      return (bytes[kindAt] == UInt8(ascii: "A") ? .list(elements) : .other, start + 4 + Int(count))
     default:
       return nil
     }

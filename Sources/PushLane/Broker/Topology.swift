@@ -122,6 +122,14 @@ package struct Topology: Equatable, Sendable {
 
   package static func retryRoutingKey(_ jobClass: JobClass, seconds: Int) -> String { "\(jobClass.name).\(seconds)" }
 
+  /// The queue whose messages wait in a retry queue, also in one of a delay that is no longer configured; other names stay.
+  package func queue(ofRetry name: String) -> String {
+    let start = "\(prefix).retry."
+    guard name.hasPrefix(start), let dot = name.lastIndex(of: ".") else { return name }
+    let key = name[..<dot].dropFirst(start.count)
+    return JobClass.allCases.first { $0.name == key }.map { jobsQueue($0) } ?? "\(prefix).\(key)"
+  }
+
   /// Queues with jobs: when they are empty, nothing is left to do.
   package var workQueues: [String] {
     [isolatedQueue]

@@ -17,6 +17,7 @@ final class AMQPPropertiesSubject: FuzzSubject {
     }
     let headers = AMQPPropertiesReader.headers(bytes.span)
     try holds(headers.count <= bytes.count, "no more headers than bytes")
+    try holds(AMQPPropertiesReader.deaths(bytes.span).count <= bytes.count, "no more deaths than bytes")
     guard AMQPTableReader.isShallow(bytes.span, at: 0, depthMaximum: 4),
       var table = AMQPTableReader(bytes.span, at: 0)
     else { return }
