@@ -181,6 +181,43 @@ struct GatewayKeyTests {
     #expect(try world.herald(["keys", "revoke", second]).output == "revoked; no gateway is running\n")
   }
 
+  /// A gateway with a file of its own does not read the revocation, whatever the time of its file.
+  @Test func aRevocationNamesTheGatewaysWithAnotherFile() throws {
+    let folder = try TemporaryFolder("keys")
+    let (file, other) = (folder.path("keys.jsonl"), folder.path("other.jsonl"))
+    let world = try GatewayWorld("copies", further: ["keys_file: \"\(file)\""])
+    let old = try world.makeKey(["--app", "com.example.app"])
+    #expect(try world.ask("POST", "/v1/jobs", key: old, body: world.job()).status == 202)
+    try FileManager.default.copyItem(atPath: file, toPath: other)
+    try FileManager.default.setAttributes([.modificationDate: Date().addingTimeInterval(3_600)], ofItemAtPath: file)
+    let elsewhere = try world.folder.write(
+      world.folder.read("herald.yaml").replacingOccurrences(of: file, with: other), to: "elsewhere.yaml")
+    func revoke() throws -> ChildProcess.Output {
+      try ChildProcess.run(
+        [try BuiltProgram.path("herald"), "keys", "revoke", old, "--config", elsewhere],
+        environment: ChildProcess.inheritedEnvironment(without: ["HERALD_"]), timeoutMilliseconds: 60_000)
+    }
+    let refused = try revoke()
+    #expect(refused.status == 1 && refused.output.isEmpty, "\(refused.output)")
+    #expect(
+      refused.errors.contains("revoked, and taken by 0 gateways, but these have not read it")
+        && refused.errors.contains("/\(world.process.child.pid)/")
+        && refused.errors.contains(": its keys file has other keys than \(other)"),
+      "\(refused.errors)")
+    #expect(try world.ask("POST", "/v1/jobs", key: old, body: world.job()).status == 202)
+    // It is enough that it has the same keys.
+    try Data(contentsOf: URL(filePath: other)).write(to: URL(filePath: file), options: .atomic)
+    let again = try revoke()
+    #expect(again.errors.contains("there is no such key (any more); taken by 1 gateway"), "\(again.errors)")
+    #expect(try world.ask("POST", "/v1/jobs", key: old, body: world.job()).status == 401)
+    // What gateways of the build before tell does not say which keys they have.
+    let alive = "\(world.prefix):{gateway}:alive"
+    let now = Int64(Date().timeIntervalSince1970 * 1_000)
+    try RedisServer.shared().cli(["HSET", alive, "host/7/abc", "\(now) \(now * 1_000 + 3_600_000_000) file"])
+    let older = try revoke()
+    #expect(older.errors.contains("host/7/abc: its build cannot tell"), "\(older.errors)")
+  }
+
   @Test func keysThatAreChangedAtTheSameTimeAreAllKept() throws {
     let folder = try TemporaryFolder("keys")
     let file = folder.path("keys.jsonl")

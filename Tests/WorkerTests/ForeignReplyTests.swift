@@ -149,6 +149,7 @@ import Testing
     }
     let now = "1796000000000"
     #expect(read(now, "\(now) 3 redis")?.count == 1)
+    #expect(read(now, "\(now) \(Int64.min) file")?.first?.revision == .min)
     for time in ["9223372036854775807", "9223372036854775507", "-1", "9007199254740993"] {
       #expect(read(now, "\(time) 3 redis")?.isEmpty == true, "\(time)")
       #expect(read(time, "\(now) 3 redis") == nil, "\(time)")

@@ -41,13 +41,6 @@ package struct APIKeyFile: Sendable {
     return APIKeyFile.keys(APIKeyFile.lines(now))
   }
 
-  /// When the file was changed, microseconds: a later change has a larger one. nil: there is no file.
-  var revision: Int64? {
-    let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-    guard let date = attributes?[.modificationDate] as? Date else { return nil }
-    return Int64(exactly: (date.timeIntervalSince1970 * 1_000_000).rounded())
-  }
-
   private func contents() throws(Failure) -> Data {
     guard let data = FileManager.default.contents(atPath: path) else {
       throw Failure(description: "the keys file \(path) cannot be read")
@@ -118,6 +111,13 @@ package struct StoredKeys: Sendable {
   package var keys: [APIKey] = []
   /// Where a value is that is no key: its id in Redis, its line in a file.
   package var unreadable: [String] = []
+
+  /// Tells the ids and hashes of these keys from others', whatever file they are in, and whenever it was written. Below 0: builds before
+  /// told the file's time instead, and take this for an older one.
+  var digest: Int64 {
+    let texts = Dictionary(keys.map { ($0.id, $0.hash) }) { $1 }.map { "\($0.key) \($0.value)\n" }.sorted()
+    return SHA256Digest.of(texts.joined().utf8.span).prefix(8).reduce(.zero) { $0 << 8 | Int64($1) } | .min
+  }
 }
 
 extension APIKey {

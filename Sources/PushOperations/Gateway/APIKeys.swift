@@ -95,7 +95,7 @@ package struct APIKeys {
       guard case .integer(let count) = replies[0], case .integer(let revision) = replies[1] else {
         throw Failure(description: "redis: \(redisKeys.keys) or \(redisKeys.revision) is another value")
       }
-      return try confirm(session, .redis, revision: revision, wasKnown: count == 1)
+      return try confirm(session, .redis, wasKnown: count == 1) { gateway, _ in gateway.revision < revision }
     }
     let wasKnown = try file.change { lines in
       lines.contains { $0.key?.id == id } ? lines.filter { $0.key?.id != id } : nil
@@ -104,7 +104,16 @@ package struct APIKeys {
       let session = try connect()
       defer { session.close() }
       try forget(gone, session)
-      return try confirm(session, .file, revision: file.revision ?? 0, wasKnown: wasKnown)
+      var content: Data?
+      var digests: Set<Int64> = []
+      return try confirm(session, .file, wasKnown: wasKnown) { gateway, since in
+        // Other commands may change the file meanwhile: whatever it was without the key will do.
+        if let stored = try? file.read(since: &content), !stored.keys.contains(where: { $0.id == id }) {
+          digests.insert(stored.digest)
+        }
+        // What was told before may be of a time before the key.
+        return gateway.at <= since || !digests.contains(gateway.revision)
+      }
     } catch {
       return Revocation(
         wasKnown: wasKnown, taken: 0,
@@ -116,26 +125,34 @@ package struct APIKeys {
     if !gateways.isEmpty { _ = try session.run([GatewayHeartbeat.removing(gateways, redisKeys)]) }
   }
 
+  /// - Parameter mayHave: whether a gateway that reads its keys from `store` may have the key, which was gone at a time of Redis' clock.
   private func confirm(
-    _ session: RedisSession, _ store: GatewayHeartbeat.Store, revision: Int64, wasKnown: Bool
+    _ session: RedisSession, _ store: GatewayHeartbeat.Store, wasKnown: Bool,
+    _ mayHave: (GatewayHeartbeat, _ since: Int64) -> Bool
   ) throws -> Revocation {
     let clock = ContinuousClock()
     let end = clock.now + .milliseconds(APIKeys.confirmMilliseconds)
+    var start: Int64?
     while true {
       guard let found = GatewayHeartbeat.read(try session.run([GatewayHeartbeat.reading(redisKeys)])[0]) else {
         throw Failure(description: "redis: \(redisKeys.alive) is not a hash of gateways")
       }
-      let missing = found.all.filter { $0.store != store || $0.revision < revision }
+      let since = start ?? found.now
+      start = since
+      let missing = found.all.filter { $0.store != store || mayHave($0, since) }
       if missing.isEmpty || clock.now >= end {
         return Revocation(
           wasKnown: wasKnown, taken: found.all.count - missing.count,
-          missing: missing.map { describe($0, store, now: found.now) })
+          missing: missing.map { describe($0, store, since: since, now: found.now) })
       }
       usleep(APIKeys.askMilliseconds * 1_000)
     }
   }
 
-  private func describe(_ gateway: GatewayHeartbeat, _ store: GatewayHeartbeat.Store, now: Int64) -> String {
+  /// - Parameter since: when the key was gone, Redis' clock.
+  private func describe(
+    _ gateway: GatewayHeartbeat, _ store: GatewayHeartbeat.Store, since: Int64, now: Int64
+  ) -> String {
     let name = TextTable.printable(gateway.name)
     let seconds = max(0, now - gateway.at) / 1_000
     let age = seconds < 120 ? "\(seconds) s" : seconds < 7_200 ? "\(seconds / 60) min" : "\(seconds / 3_600) h"
@@ -149,6 +166,15 @@ package struct APIKeys {
       return """
         \(name): it reads its keys from \(gateway.store == .file ? "a file" : "Redis"), this command from \
         \(store == .file ? "a file" : "Redis"): give both the same gateway.keys_file
+        """
+    }
+    if let file, gateway.revision >= 0 {
+      return "\(name): its build cannot tell which keys of \(file.path) it has: run this one, and repeat"
+    }
+    if let file, gateway.at > since {
+      return """
+        \(name): its keys file has other keys than \(file.path) here: put a copy of this in its place, or let both use one \
+        file
         """
     }
     return "\(name): it last read its keys \(age) ago, and not since: see its log"

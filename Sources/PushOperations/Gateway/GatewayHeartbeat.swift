@@ -10,7 +10,7 @@ struct GatewayHeartbeat: Sendable {
   /// Unix milliseconds, of Redis' clock.
   var at: Int64
   var store: Store
-  /// Of the keys that it has: a later change of the store has a larger one.
+  /// Which keys it has. In Redis: a number that a later revocation makes larger. In a file: `StoredKeys.digest`.
   var revision: Int64
 
   /// Where a gateway reads its keys.

@@ -29,6 +29,7 @@ final class KeyReader {
   /// What was read last, and the key in it; nil: it is none. Only what has changed is decoded.
   private var known: [String: (value: [UInt8], key: APIKey?)] = [:]
   private var content: Data?
+  private var digest: Int64 = 0
   private var unreadable: [String] = []
 
   private static let readMilliseconds: Int64 = 2_000
@@ -72,11 +73,10 @@ final class KeyReader {
   func close() { GatewayHeartbeat.remove(name, redis, names) }
 
   private func read(_ file: APIKeyFile) {
-    // Before the keys: what is read may be newer, never older.
-    let revision = file.revision ?? 0
     do throws(APIKeyFile.Failure) {
       let stored = try file.read(since: &content)
-      finish(.success((stored, revision)), .file)
+      if let stored { digest = stored.digest }
+      finish(.success((stored, digest)), .file)
     } catch {
       finish(.failure(Unread(text: "\(error)")), .file)
     }
@@ -85,7 +85,7 @@ final class KeyReader {
   private func read() {
     isReading = true
     var revision: Int64 = 0
-    // Before the keys, on the same connection.
+    // Before the keys, on the same connection: what is read may be newer, never older.
     redis.call(["GET", names.revision], key: names.revision) { result in
       if case .success(let reply) = result { revision = reply.text.flatMap { Int64($0) } ?? 0 }
     }
