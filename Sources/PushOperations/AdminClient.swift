@@ -135,11 +135,3 @@ package struct AdminClient {
     }
   }
 }
-
-extension Checker.Finding {
-  /// Whether the running worker answered; `error`: why not.
-  package static func worker(error: String?) -> Checker.Finding {
-    Checker.Finding(
-      subject: "worker", isGood: error == nil, text: error ?? "answers", concernsConfiguration: false)
-  }
-}

@@ -32,20 +32,49 @@ package struct APIKeyFile: Sendable {
   /// - Parameter content: what was read before; it becomes what is read now.
   /// - Returns: nil: nothing has changed.
   func read(since content: inout Data?) throws(Failure) -> StoredKeys? {
-    guard FileManager.default.fileExists(atPath: path) else {
-      throw Failure(description: "the keys file \(path) does not exist: `herald keys create` makes it")
-    }
+    guard FileManager.default.fileExists(atPath: path) else { throw absence }
     let now = try contents()
     guard now != content else { return nil }
     content = now
     return APIKeyFile.keys(APIKeyFile.lines(now))
   }
 
-  private func contents() throws(Failure) -> Data {
-    guard let data = FileManager.default.contents(atPath: path) else {
-      throw Failure(description: "the keys file \(path) cannot be read")
+  /// Reads it as a gateway does, for `herald check`. Throws also if it has lines that are no keys.
+  /// - Returns: how many keys it has.
+  package func check() throws(Failure) -> Int {
+    var content: Data?
+    let stored = try read(since: &content) ?? StoredKeys()
+    guard stored.unreadable.isEmpty else {
+      throw Failure(description: StoredKeys.text(ofUnreadable: stored.unreadable, in: "the keys file \(path)"))
     }
-    return data
+    return stored.keys.count
+  }
+
+  private func contents() throws(Failure) -> Data {
+    do {
+      return try Data(contentsOf: URL(filePath: path))
+    } catch {
+      throw Failure(description: "the keys file \(path) cannot be read: \(APIKeyFile.reason(error))")
+    }
+  }
+
+  private var folder: String { URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false) }
+
+  /// Why there is no file.
+  private var absence: Failure {
+    do {
+      _ = try FileManager.default.contentsOfDirectory(atPath: folder)
+      return Failure(description: "the keys file \(path) does not exist: `herald keys create` makes it")
+    } catch {
+      return Failure(description: "the folder of the keys file \(path) cannot be read: \(APIKeyFile.reason(error))")
+    }
+  }
+
+  /// The system's words, without those that Foundation adds.
+  private static func reason(_ error: any Error) -> String {
+    let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error ?? error
+    let facts = cause as NSError
+    return facts.domain == NSPOSIXErrorDomain ? systemErrorText(Int32(facts.code)) : facts.localizedDescription
   }
 
   private func lines() throws(Failure) -> [Line] { APIKeyFile.lines(try contents()) }
@@ -74,10 +103,7 @@ package struct APIKeyFile: Sendable {
   @discardableResult
   func change(_ edit: ([Line]) throws -> [Line]?) throws -> Bool {
     // The lock is on the folder, because each change replaces the file.
-    let folder = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
-    guard let lock = FileHandle(forReadingAtPath: folder) else {
-      throw Failure(description: "the folder of the keys file \(path) cannot be read")
-    }
+    guard let lock = FileHandle(forReadingAtPath: folder) else { throw absence }
     defer { try? lock.close() }
     while flock(lock.fileDescriptor, LOCK_EX) != 0 {
       guard errno == EINTR else {

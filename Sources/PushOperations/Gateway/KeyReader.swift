@@ -176,10 +176,17 @@ extension StoredKeys {
   /// Says which values are no keys, and what to do.
   /// - Parameter path: of the file; nil: they are in Redis.
   static func text(ofUnreadable unreadable: [String], _ path: String?, _ names: GatewayRedisKeys) -> String {
+    path.map { text(ofUnreadable: unreadable, in: "the keys file \($0)") }
+      ?? text(
+        ofUnreadable: unreadable, in: "redis: \(names.keys)", advice: "delete them with `herald keys revoke ID`")
+  }
+
+  /// - Parameter place: what has them.
+  static func text(
+    ofUnreadable unreadable: [String], in place: String, advice: String = "remove these lines"
+  ) -> String {
     let shown = unreadable.prefix(shownMaximum).map { TextTable.printable($0) }.joined(separator: ", ")
     let more = unreadable.count > shownMaximum ? " and \(unreadable.count - shownMaximum) more" : ""
-    let place = path.map { "the keys file \($0)" } ?? "redis: \(names.keys)"
-    let advice = path == nil ? "delete them with `herald keys revoke ID`" : "remove these lines"
     return "\(place) has values that are no keys, which do not work: \(shown)\(more); \(advice)"
   }
 }

@@ -23,7 +23,7 @@ package struct Checker {
     self.configuration = configuration
   }
 
-  /// Checks everything; `offline` leaves out the network. `tell` gets each finding at once.
+  /// Checks everything, also what only the gateway uses; `offline` leaves out the network. `tell` gets each finding at once.
   package func run(offline: Bool, _ tell: (Finding) -> Void) {
     tell(good("configuration", "\(configuration.file ?? "no file, defaults and environment") is valid"))
     for configured in configuration.credentials { tell(credential(configured)) }
@@ -38,6 +38,9 @@ package struct Checker {
         tell(bad("admin", "\(error)", ofConfiguration: true))
       }
     }
+    if let tls = configuration.gateway.tls { tell(certificate(tls)) }
+    if let file = configuration.gateway.keysFile { tell(keys(APIKeyFile(file))) }
+    if let file = configuration.redis.tokenKeyFile { tell(tokenKey(file)) }
     if offline { return }
     tell(rabbitmq())
     tell(redis("redis", url: configuration.redis.url))
@@ -94,6 +97,44 @@ package struct Checker {
     if others.isEmpty { return "\(app): every push type" }
     return "\(app): " + types.map(\.name).joined(separator: ", ") + ", not "
       + others.map(\.name).joined(separator: ", ")
+  }
+
+  // MARK: other files
+
+  private func certificate(_ files: GatewayTLSFiles) -> Finding {
+    let subject = "gateway.certificate_file"
+    do throws(TLSError) {
+      let context = try TLSContext.server(
+        certificateFile: files.certificate, keyFile: files.privateKey, alpn: [], clientCAFile: files.clientCA)
+      guard let facts = context.certificateFacts else {
+        return bad(subject, "\(files.certificate) has no certificate", ofConfiguration: true)
+      }
+      var isGood = true
+      let text = "\(facts.subject) (\(facts.keyText)), \(Checker.life(facts, now: .now, &isGood))"
+      return isGood ? good(subject, text) : bad(subject, text, ofConfiguration: true)
+    } catch {
+      return bad(subject, "\(error)", ofConfiguration: true)
+    }
+  }
+
+  private func keys(_ file: APIKeyFile) -> Finding {
+    let subject = "gateway.keys_file"
+    do throws(APIKeyFile.Failure) {
+      let count = try file.check()
+      return good(subject, "\(file.path): \(count) \(count == 1 ? "key" : "keys")")
+    } catch {
+      return bad(subject, "\(error)", ofConfiguration: true)
+    }
+  }
+
+  private func tokenKey(_ file: String) -> Finding {
+    let subject = "redis.token_key_file"
+    do throws(APNsError) {
+      _ = try TokenSeal(file: file)
+      return good(subject, "\(file) encrypts the provider tokens in Redis")
+    } catch {
+      return bad(subject, "\(error)", ofConfiguration: true)
+    }
   }
 
   // MARK: services
@@ -179,5 +220,13 @@ package struct Checker {
 
   private func bad(_ subject: String, _ text: String, ofConfiguration: Bool = false) -> Finding {
     Finding(subject: subject, isGood: false, text: text, concernsConfiguration: ofConfiguration)
+  }
+}
+
+extension Checker.Finding {
+  /// Whether the running worker answered; `error`: why not.
+  package static func worker(error: String?) -> Checker.Finding {
+    Checker.Finding(
+      subject: "worker", isGood: error == nil, text: error ?? "answers", concernsConfiguration: false)
   }
 }
