@@ -112,6 +112,8 @@ extension AudienceAuditor {
   private func judgeNewest(_ activity: String, _ pushes: [String: [Push]], _ subscribers: [Member: Subscription]) {
     guard let newest = newest(activity) else { return }
     if !newest.outcomes.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
+      // By Redis' clock, which may have jumped.
+      if newest.outcomes.allSatisfy({ hasExpiredEarly($0, newest) }), !newest.outcomes.isEmpty { return }
       return fail("the newest state was never sent: \(activity): \(newest.job.id)")
     }
     for (member, registrations) in members.sorted(by: { $0.key.device < $1.key.device })
