@@ -197,7 +197,7 @@ package struct Lane<
     }
     guard let ticket = jobs.take() else { preconditionFailure("no delivery is taken without room for it") }
     jobs[ticket].begin(delivery, now)
-    jobs[ticket].copyDelivery(from: &broker, &points, isTimeTold: clock.isTold)
+    jobs[ticket].copyDelivery(from: &broker, &points, hasRedisTime: clock.hasRedisTime)
     jobs[ticket].judge(settings.isolation)
     if jobs[ticket].isolation == .isolate {
       isolate(ticket, now)

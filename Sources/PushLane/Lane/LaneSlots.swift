@@ -120,7 +120,7 @@ struct JobSlot: ~Copyable {
     isPart = false
   }
 
-  mutating func copyDelivery(from broker: inout some Broker, _ points: inout OrderPoints, isTimeTold: Bool) {
+  mutating func copyDelivery(from broker: inout some Broker, _ points: inout OrderPoints, hasRedisTime: Bool) {
     // A body that is not kept is not parsed: clears the fields of the slot's previous job.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
@@ -130,7 +130,7 @@ struct JobSlot: ~Copyable {
     if !hasBroughtPoint {
       // Whoever did not know its point did not know the time of the first receipt.
       let received = metadata.order == nil ? firstSeen : receivedAt
-      metadata.order = points.next(timestamp: metadata.timestamp, receivedAt: isTimeTold ? received : nil)
+      metadata.order = points.next(timestamp: metadata.timestamp, receivedAt: hasRedisTime ? received : nil)
     }
     guard isOversized else { return }
     let bytes = metadata.bytes

@@ -3,10 +3,10 @@ package import PushCore
 /// Time, read once a turn.
 package protocol LaneClock {
   var now: Now { get }
-  /// Others have told the time: `now` is not only this machine's clock, which may be hours off.
-  var isTold: Bool { get }
+  /// Redis has told its time: `now` is not only this machine's clock, which may be hours off.
+  var hasRedisTime: Bool { get }
 }
 
 extension LaneClock {
-  package var isTold: Bool { true }
+  package var hasRedisTime: Bool { true }
 }

@@ -152,7 +152,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
 struct LoopClock: LaneClock {
   let loop: EventLoop
   var now: Now { loop.now }
-  var isTold: Bool { loop.hasRedisTime }
+  var hasRedisTime: Bool { loop.hasRedisTime }
 }
 
 /// A change, for the log.
