@@ -201,6 +201,14 @@ struct WorkerWorldChannelTests {
     #expect(world.poisonedCount > 10)
   }
 
+  /// Lost confirms leave several isolated copies of it. Each was tried 17 times: 111 crashes, and audiences beside them had no outcome.
+  @Test func copiesOfAPoisonRequestAreTriedTogether() throws {
+    let world = try WorkerWorld(seed: 200_000_927, settings: .swarm(seed: 200_000_927))
+    try world.run()
+    #expect(world.auditor.violations == [])
+    #expect(world.channelUsers.isolatedCount > 10 && world.poisonedCount < 40, "\(world.poisonedCount)")
+  }
+
   /// Locks expire early because Redis' clock jumps, and two workers make a channel for one name: the surplus one is deleted although APNs is
   /// slow, and no other name takes it meanwhile.
   @Test(arguments: [217, 241] as [UInt64]) func aChannelMadeInVainIsDeleted(seed: UInt64) throws {
