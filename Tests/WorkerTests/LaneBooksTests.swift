@@ -117,6 +117,28 @@ import Testing
       unixMilliseconds: (1_795_262_400 + seconds) * 1000)
   }
 
+  /// A consumer whose connection came back after its fourth change in a minute does not stay "lost" in the log.
+  @Test func aConsumersLastStateIsLogged() {
+    var lines: [String] = []
+    let notices = ConsumerNotices(subjects: ["rabbitmq"]) { lines.append("\($0) \($1)") }
+    for second in Int64(0)..<6 {
+      notices.turn(now: at(second))
+      notices.report(.warning, second % 2 == 0 ? "rabbitmq: lost" : "rabbitmq: connected", now: at(second))
+      notices.report(.info, "a job was given up", now: at(second))
+    }
+    #expect(lines.count == 10 && lines.last == "info a job was given up")
+    lines = []
+    for second in Int64(6)..<70 { notices.turn(now: at(second)) }
+    #expect(lines.isEmpty, "it is as it was logged last")
+    for second in Int64(70)..<75 {
+      notices.report(.warning, second % 2 == 0 ? "rabbitmq: lost" : "rabbitmq: connected", now: at(second))
+    }
+    #expect(lines.count == 4 && lines.last == "warning rabbitmq: connected")
+    lines = []
+    for second in Int64(75)..<140 { notices.turn(now: at(second)) }
+    #expect(lines == ["warning rabbitmq: lost (since 2026-11-21T12:01:14.000Z)"])
+  }
+
   @Test func whatWasHeldBackTellsItsOwnTime() throws {
     let notices = LaneNotices()
     func report(_ text: String, _ level: Logger.Level, _ second: Int64) -> LaneNotice? {

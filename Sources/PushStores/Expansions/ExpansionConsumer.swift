@@ -77,27 +77,26 @@ package final class ExpansionConsumer: Sendable {
   package func work(
     on loop: EventLoop, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
   ) -> any LoopWork {
-    let quiet = LogNotices()
+    let notices = ConsumerNotices(subjects: ["rabbitmq", "redis"], log: log)
     let consumer = ExpansionConsumerLoop(loop: loop, settings: settings, seed: seed) { level, text in
-      // Log a connection's state only when it changes.
-      let subject = ["rabbitmq", "redis"].first { text.hasPrefix($0) }
-      if let subject, quiet.report(subject, text, now: loop.now.monotonic) == nil { return }
-      log(level, text)
+      notices.report(level, text, now: loop.now)
     }
-    return Work(expansions: self, loop: loop, consumer: consumer)
+    return Work(expansions: self, loop: loop, consumer: consumer, notices: notices)
   }
 
   private final class Work: LoopWork {
     let loop: EventLoop
     private let expansions: ExpansionConsumer
     private let consumer: ExpansionConsumerLoop
+    private let notices: ConsumerNotices
     /// Deadline of the close; nil: not closing.
     private var closeDeadline: Instant?
 
-    init(expansions: ExpansionConsumer, loop: EventLoop, consumer: ExpansionConsumerLoop) {
+    init(expansions: ExpansionConsumer, loop: EventLoop, consumer: ExpansionConsumerLoop, notices: ConsumerNotices) {
       self.expansions = expansions
       self.loop = loop
       self.consumer = consumer
+      self.notices = notices
       expansions.state.withLock { $0.mailbox = loop.mailbox }
       if expansions.watchesUntilEmpty { consumer.watchUntilEmpty() }
     }
@@ -107,6 +106,7 @@ package final class ExpansionConsumer: Sendable {
     func turn() -> Bool {
       loop.poll(maximumWaitMilliseconds: waitMilliseconds)
       consumer.turn()
+      notices.turn(now: loop.now)
       loop.flush()
       if let closeDeadline { return !isOver(closeDeadline) }
       let isDrainWanted = expansions.state.withLock { state in

@@ -77,26 +77,26 @@ package final class RegistrationConsumer: Sendable {
   package func work(
     on loop: EventLoop, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
   ) -> any LoopWork {
-    let quiet = LogNotices()
+    let notices = ConsumerNotices(subjects: ["rabbitmq"], log: log)
     let consumer = RegistrationConsumerLoop(loop: loop, settings: settings, seed: seed) { level, text in
-      // Log a connection's state only when it changes.
-      if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
-      log(level, text)
+      notices.report(level, text, now: loop.now)
     }
-    return Work(owner: self, loop: loop, consumer: consumer)
+    return Work(owner: self, loop: loop, consumer: consumer, notices: notices)
   }
 
   private final class Work: LoopWork {
     let loop: EventLoop
     private let owner: RegistrationConsumer
     private let consumer: RegistrationConsumerLoop
+    private let notices: ConsumerNotices
     /// Deadline of the close; nil: not closing.
     private var closeDeadline: Instant?
 
-    init(owner: RegistrationConsumer, loop: EventLoop, consumer: RegistrationConsumerLoop) {
+    init(owner: RegistrationConsumer, loop: EventLoop, consumer: RegistrationConsumerLoop, notices: ConsumerNotices) {
       self.owner = owner
       self.loop = loop
       self.consumer = consumer
+      self.notices = notices
       owner.state.withLock { $0.mailbox = loop.mailbox }
       if owner.watchesUntilEmpty { consumer.watchUntilEmpty() }
     }
@@ -106,6 +106,7 @@ package final class RegistrationConsumer: Sendable {
     func turn() -> Bool {
       loop.poll(maximumWaitMilliseconds: waitMilliseconds)
       consumer.turn()
+      notices.turn(now: loop.now)
       loop.flush()
       if let closeDeadline { return !isOver(closeDeadline) }
       let isDrainWanted = owner.state.withLock { state in
