@@ -167,7 +167,7 @@ final class WorkerWorld {
     _ = try rabbitmq.rabbitmqctl([
       "set_policy", "--apply-to", "queues", "full", "^\(queue)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
     ])
-    try outside.publish(["1", "2"], exchange: "amq.fanout", routingKey: "")
+    for body in ["taken", "refused"] { try outside.publish(body, exchange: "amq.fanout", routingKey: "") }
     return queue
   }
 

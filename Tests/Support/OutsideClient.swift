@@ -40,8 +40,8 @@ package struct OutsideClient: Sendable {
     _ = try run(tool("amqp-publish", options), input: body)
   }
 
-  /// Publishes many transient messages in one transaction: without confirms a quorum queue may drop the last ones when their connection closes.
-  /// No body has a line break.
+  /// Publishes many transient messages on one connection. Each is confirmed: a quorum queue may drop the last ones that are not when their
+  /// connection closes. No body has a line break.
   /// - Parameter timestamp: Unix seconds; nil: none.
   package func publish(
     _ bodies: [String], exchange: String, routingKey: String, timestamp: Int64? = nil
@@ -94,10 +94,9 @@ package struct OutsideClient: Sendable {
         channel.queue_bind(queue, sys.argv[4], "#")
     elif verb == "publish":
         properties = pika.BasicProperties(timestamp=int(sys.argv[5]) if sys.argv[5] else None)
-        channel.tx_select()
+        channel.confirm_delivery()
         for line in sys.stdin.read().split("\\n"):
             channel.basic_publish(queue, sys.argv[4], line.encode(), properties)
-        channel.tx_commit()
     else:
         # Acknowledged one by one: what comes while the connection closes goes back to the queue. A stream that never pauses has no end.
         end = time.monotonic() + 20
