@@ -17,8 +17,8 @@ struct RegistrationConsumerTests {
     let prefix: String
     let topology: Topology
 
-    init(redis: String) throws {
-      rabbitmq = try RabbitMQServer.shared()
+    init(redis: String, rabbitmq: RabbitMQServer? = nil) throws {
+      self.rabbitmq = try rabbitmq ?? .shared()
       self.redis = redis
       prefix = "registrations-\(UInt32.random(in: 0 ... .max))"
       topology = Topology(prefix: prefix, resultsLog: nil)
@@ -226,7 +226,8 @@ struct RegistrationConsumerTests {
 
   /// Two workers share the queue, and the broker closes both connections.
   @Test func severalWorkersMayShareTheQueue() throws {
-    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    // Its connections are closed: nobody else's tests have it.
+    let world = try ConsumerWorld(redis: RedisServer.shared().url, rabbitmq: RabbitMQServer())
     let consumers = try (0..<2).map { _ in try world.consumer { $0.registrationsMaximum = 50 } }
     for round in 0..<3 {
       try world.publish(
