@@ -62,21 +62,23 @@ final class AdmissionDriver<State: AdmissionStore> {
   ///   - firstSeen: when the job was first received, if it comes back from a retry queue.
   ///   - earlier: the claim that this copy carries.
   ///   - timestamp: of its message, Unix seconds.
+  ///   - point: that a copy brings.
+  ///   - enqueuedAt: by its producer's clock.
   ///   - isDropped: if it is over its rate.
   ///   - own: its claim, if it was admitted, waited, and asks again.
   func ask(
     _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
-    takeover: Takeover = .none, isOver: Bool = false, timestamp: Int64? = nil, isDropped: Bool = false,
-    own: UInt32? = nil
+    takeover: Takeover = .none, isOver: Bool = false, timestamp: Int64? = nil, point: Int64? = nil,
+    enqueuedAt: Int64? = nil, isDropped: Bool = false, own: UInt32? = nil
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(
-      enqueuedAt: firstSeen ?? now.unixMilliseconds,
+      enqueuedAt: enqueuedAt ?? firstSeen ?? now.unixMilliseconds,
       order: JobOrder(
         sequence: job.sequence, timestamp: timestamp,
-        point: points.next(timestamp: timestamp, receivedAt: firstSeen ?? now.unixMilliseconds),
-        way: firstSeen == nil ? .first : .made),
+        point: point ?? points.next(timestamp: timestamp, receivedAt: firstSeen ?? now.unixMilliseconds),
+        way: firstSeen == nil ? .first : point == nil ? .made : .returning),
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
       takeover: takeover, isDropped: isDropped, isOver: isOver)
     state.admit(

@@ -27,4 +27,48 @@ extension RedisAdmissionStoreTests {
     }
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario(isOrdered: isOrdered))
   }
+
+  /// The producers' clocks differ by two seconds, and the numbers tell otherwise: the newest of them is left.
+  @Test(arguments: Kind.allCases) func numbersDecide_whateverTheClocksSay(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        func job(_ number: Int64?) -> PushJob {
+          makeJob(token: "clocks", collapseID: number == nil ? "" : "match-7", sequence: number)
+        }
+        let now = driver.now.unixMilliseconds
+        #expect(try Answered(driver.answer(driver.ask(job(nil), id: 1))) == .proceed)
+        #expect(try Answered(driver.answer(driver.ask(job(9), id: 9, enqueuedAt: now))) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(job(10), id: 10, enqueuedAt: now - 2_000))) == .limited)
+        let older = driver.ask(job(9), id: 9, firstSeen: now)
+        #expect(try Answered(driver.answer(older)) == .superseded)
+        let newer = driver.ask(job(10), id: 10, firstSeen: now - 2_000)
+        #expect(try Answered(driver.answer(newer)) == .limited)
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
+  /// Each of its copies has a point. Another job that came between them is older than the last one.
+  @Test(arguments: Kind.allCases) func aJobThatIsPublishedTwice_isNotOlderThanItself(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "twice", collapseID: "match-7")
+        let second = driver.now.unixMilliseconds / 1_000
+        func point(_ number: Int64) -> Int64 { second * 1_000_000 + number }
+        #expect(try Answered(driver.answer(driver.ask(makeJob(token: "twice"), id: 9))) == .proceed)
+        for (id, number) in [(1, 10), (2, 20), (1, 30)] as [(UInt64, Int64)] {
+          let ask = driver.ask(job, id: id, timestamp: second, point: point(number))
+          #expect(try Answered(driver.answer(ask)) == .limited)
+        }
+        for (id, number, answer) in [(1, 10, .limited), (2, 20, .superseded), (1, 30, .limited)]
+          as [(UInt64, Int64, Answered)]
+        {
+          let ask = driver.ask(
+            job, id: id, firstSeen: second * 1_000, timestamp: second, point: point(number))
+          #expect(try Answered(driver.answer(ask)) == answer, "job \(id), point \(number)")
+        }
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
 }

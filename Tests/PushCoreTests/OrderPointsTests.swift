@@ -37,6 +37,45 @@ import Testing
     }
   }
 
+  /// Two lanes, of which one has received many of the second and the other none: live, late, and in the last moment of their second.
+  @Test(arguments: [0, 300, 850, 997, 1_000, 1_400, 9_000, 40_000]) func consumersAgreeWhichIsNewer(milliseconds: Int64)
+  {
+    var (busy, idle) = (OrderPoints(), OrderPoints())
+    let now = Self.second * 1_000 + milliseconds
+    func next(_ points: inout OrderPoints, _ wait: Int64) -> Int64 {
+      points.next(timestamp: Self.second, receivedAt: now + wait)
+    }
+    for _ in 0..<300 { _ = next(&busy, -400) }
+    let older = next(&busy, 0)
+    #expect(older < next(&idle, 2))
+    let another = next(&idle, 4)
+    #expect(another < next(&busy, 6))
+  }
+
+  /// A producer that stamps what happened a while ago, for hours: its consumer goes on to agree with a new one.
+  @Test func pointsDoNotRunOut() {
+    var (old, new) = (OrderPoints(), OrderPoints())
+    var (second, last) = (Self.second, Int64(0))
+    for number in 0..<200_000 {
+      if number % 10 == 0 { second += 1_024 }
+      last = old.next(timestamp: second - 3, receivedAt: second * 1_000 + Int64(number % 10))
+    }
+    #expect(last < new.next(timestamp: second - 3, receivedAt: second * 1_000 + 400))
+  }
+
+  /// A live job of another second that has the same place takes nothing from the order of late ones.
+  @Test func lateJobsKeepTheirOrder_besideLiveOnes() {
+    var points = OrderPoints()
+    var last: Int64 = 0
+    for number in Int64(0)..<300 {
+      let now = Self.second * 1_000 + number
+      let point = points.next(timestamp: Self.second - 1_024, receivedAt: now)
+      #expect(point > last)
+      last = point
+      _ = points.next(timestamp: Self.second, receivedAt: now)
+    }
+  }
+
   /// Ten thousand that come late, of producers whose clocks differ.
   @Test func ofABacklogOfSecondsThatAlternate_eachIsNewerThanTheOneBefore() {
     var points = OrderPoints()

@@ -128,8 +128,6 @@ struct WorldBroker: Broker {
 
   /// By class.
   var ready: [[Message]] = [[], []]
-  /// The point that deliveries bring.
-  var order: Int64?
   /// By job: the delays of its retries, in their order.
   private(set) var retries: [String: [Int]] = [:]
   private(set) var outcomes: [String: Outcome] = [:]
@@ -189,7 +187,6 @@ struct WorldBroker: Broker {
     metadata.reset()
     job.bytes = current.body
     job.bodyCount = current.body.count
-    metadata.order = order
     guard let state = current.state else { return }
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen

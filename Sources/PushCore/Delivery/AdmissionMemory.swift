@@ -39,6 +39,18 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     var apnsID: UUIDValue
   }
 
+  /// Of the newest job with a collapse id.
+  private struct Place: Sendable {
+    /// On the scale of `JobOrder`.
+    var point: Int64
+    var apnsID: UUIDValue
+
+    /// A copy of the newest job may have another place.
+    func supersedes(_ request: AdmissionRequest) -> Bool {
+      request.order.isOlder(than: point) && request.apnsID != apnsID
+    }
+  }
+
   private struct RateKey: Hashable, Sendable {
     var device: TargetKey
     var rule: UInt32
@@ -67,7 +79,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// The newest job of each collapse id of which a job was delayed.
   private var collapsed: AdmissionTable<CollapseKey, Newest>
   /// The place of the newest job of each collapse id (`JobOrder`).
-  private var places: AdmissionTable<CollapseKey, Int64>
+  private var places: AdmissionTable<CollapseKey, Place>
 
   package init(settings: Settings) {
     self.settings = settings
@@ -121,7 +133,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
-    if request.isOrdered, let place = place(of: request, now), request.order.isOlder(than: place) { return .superseded }
+    if request.isOrdered, let place = place(of: request, now), place.supersedes(request) { return .superseded }
     return recallDead(request, now: now)?.asRepeated
   }
 
@@ -149,7 +161,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     if request.claim == 0 { return .proceed }
     // Also of its own claim: it waited, and a newer one came meanwhile.
     let place = place(of: request, now)
-    if let place, request.order.isOlder(than: place) { return .superseded }
+    if let place, place.supersedes(request) { return .superseded }
     var run: UInt32 = 0
     if let claim, claim.number == request.claim {
       run = claim.run
@@ -193,33 +205,38 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     guard request.collapse != 0, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     guard let newest = collapsed.value(for: key, nowMilliseconds: now.monotonicMilliseconds) else { return false }
-    // A later copy of the same job does not count as newer.
-    if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
+    // A later copy of the same job does not count as newer. Nor does one that came later where the producer said the order.
+    if request.isReturning, !request.order.isStated, newest.enqueuedAt > request.enqueuedAt,
+      newest.apnsID != request.apnsID
+    {
+      return true
+    }
     if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
     return false
   }
 
   /// The place of the newest job with its collapse id that was admitted, or waits; nil: its order is not kept.
-  private mutating func place(of request: AdmissionRequest, _ now: Now) -> Int64? {
+  private mutating func place(of request: AdmissionRequest, _ now: Now) -> Place? {
     guard request.collapse != 0, request.isRated else { return nil }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
-    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds) ?? (request.order.isNewest ? nil : 0)
+    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds)
+      ?? (request.order.isNewest ? nil : Place(point: 0, apnsID: request.apnsID))
   }
 
   /// The newest job was admitted, or waits.
-  private mutating func notePlace(_ request: AdmissionRequest, _ newest: Int64?, _ now: Now) {
+  private mutating func notePlace(_ request: AdmissionRequest, _ newest: Place?, _ now: Now) {
     guard let newest else { return }
     let end = now.monotonicMilliseconds + settings.collapseMilliseconds
     orderedUntil = max(orderedUntil, end)
     places.set(
-      request.order.place(after: newest),
+      newest.point > request.order.earliest ? newest : Place(point: request.order.earliest, apnsID: request.apnsID),
       for: CollapseKey(device: request.device, collapse: request.collapse), endsAt: end,
       nowMilliseconds: now.monotonicMilliseconds)
   }
 
   /// It waits, or is dropped: then it supersedes nothing.
   private mutating func limited(
-    _ request: AdmissionRequest, _ newest: Int64?, _ milliseconds: Int64, _ now: Now
+    _ request: AdmissionRequest, _ newest: Place?, _ milliseconds: Int64, _ now: Now
   ) -> Admission {
     if !request.isDropped {
       notePlace(request, newest, now)

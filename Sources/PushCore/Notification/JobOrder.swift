@@ -12,6 +12,8 @@ package struct JobOrder: Hashable, Sendable {
   package let latest: Int64
   /// It has a number of its own: others have come too late only if theirs is smaller.
   package let isNumbered: Bool
+  /// Its producer said it, by a number or a timestamp.
+  package let isStated: Bool
 
   /// How a message came.
   package enum Way: Sendable {
@@ -30,10 +32,11 @@ package struct JobOrder: Hashable, Sendable {
   /// As new as any.
   package static let arrival = JobOrder(earliest: 0, latest: .max)
 
-  private init(earliest: Int64, latest: Int64, isNumbered: Bool = false) {
+  private init(earliest: Int64, latest: Int64, isNumbered: Bool = false, isStated: Bool = false) {
     self.earliest = earliest
     self.latest = latest
     self.isNumbered = isNumbered
+    self.isStated = isStated
   }
 
   /// - Parameters:
@@ -42,7 +45,7 @@ package struct JobOrder: Hashable, Sendable {
   ///   - point: where it was first received, Unix microseconds (`OrderPoints`); 0: not known, and it is as new as any.
   package init(sequence: Int64?, timestamp: Int64?, point: Int64, way: Way = .first) {
     if let sequence {
-      self.init(earliest: sequence, latest: sequence, isNumbered: true)
+      self.init(earliest: sequence, latest: sequence, isNumbered: true, isStated: true)
       return
     }
     let point = JobOrder.bounded(point)
@@ -52,12 +55,12 @@ package struct JobOrder: Hashable, Sendable {
     }
     let end = JobOrder.start(ofSecond: timestamp).map { $0 + 999_999 }
     switch way {
-    case .first: self.init(earliest: point, latest: end.map { max($0, point) } ?? .max)
+    case .first: self.init(earliest: point, latest: end.map { max($0, point) } ?? .max, isStated: end != nil)
     case .made:
       // A page's timestamp is its own, and not its job's.
       let isOfItsSecond = end.map { $0 - 999_999...$0 ~= point } ?? false
-      self.init(earliest: point, latest: isOfItsSecond ? end ?? point : point + 999_999)
-    case .returning: self.init(earliest: point, latest: point)
+      self.init(earliest: point, latest: isOfItsSecond ? end ?? point : point + 999_999, isStated: end != nil)
+    case .returning: self.init(earliest: point, latest: point, isStated: end != nil)
     }
   }
 
@@ -81,20 +84,25 @@ package struct JobOrder: Hashable, Sendable {
 }
 
 /// Gives the jobs that one consumer receives their points on the scale of `JobOrder`: when each was received, within the second of its
-/// timestamp if it has one, and newer than the one before of that second.
+/// timestamp if it has one, and newer than the one before of that second. Consumers agree on which of two is newer, unless they take a
+/// backlog of more than one of a second in a millisecond.
 package struct OrderPoints: Sendable {
   /// A point is newer than the one before, or the clock was set back by more than this, in microseconds.
   private static let stepMaximum: Int64 = 1_000_000
-  /// The end of a second, microseconds, for the jobs that come after it: a backlog of as many.
-  private static let tail: Int64 = 100_000
+  /// The end of a second, microseconds, for the jobs that come after it: half of it by how late they are, and a backlog of as many.
+  private static let tail: Int64 = 200_000
+  /// From this on, milliseconds, it tells less exactly how late a job is.
+  private static let exactMilliseconds: Int64 = 50_000
   /// How many seconds it knows.
-  private static let places = 64
+  private static let places = 1_024
 
   /// The newest arrival's.
   private var arrival: Int64 = 0
   /// The newest of the seconds that timestamps named, each in the place of its number: the clocks of producers differ, and some write when
   /// something happened.
   private var newest = [Int64](repeating: 0, count: OrderPoints.places)
+  /// The same of jobs that came after their second.
+  private var newestLate = [Int64](repeating: 0, count: OrderPoints.places)
 
   package init() {}
 
@@ -105,14 +113,30 @@ package struct OrderPoints: Sendable {
   package mutating func next(timestamp: Int64?, receivedAt: Int64?) -> Int64 {
     let arrival = receivedAt.map { arrived($0) }
     guard let start = JobOrder.start(ofSecond: timestamp) else { return arrival ?? 0 }
-    let tail = start + 1_000_000 - Self.tail
-    let earliest = min(max(arrival ?? tail, start), tail)
+    let elapsed = arrival.map { $0 - start } ?? 1_000_000
     let place = Int(start / 1_000_000 % Int64(Self.places))
-    let (known, offset) = (newest[place], newest[place] % 1_000_000)
-    // A late one follows also those of the second that had the place before, which may come again.
-    let follows = known - offset == start || earliest == tail
-    newest[place] = follows ? min(max(earliest, start + offset + 1), start + 999_999) : earliest
-    return newest[place]
+    let tail = start + 1_000_000 - Self.tail
+    if elapsed < 1_000_000 {
+      let point = start + Self.offset(ofElapsed: max(0, elapsed))
+      newest[place] = start...tail ~= newest[place] ? min(max(point, newest[place] + 1), tail - 1) : point
+      return newest[place]
+    }
+    // A later second begins anew: points that only grow would differ between consumers, and run out.
+    let next = newestLate[place] < start ? 0 : start + newestLate[place] % 1_000_000 + 1
+    newestLate[place] = min(max(tail + Self.offset(ofLate: elapsed / 1_000 - 1_000), next), start + 999_999)
+    return newestLate[place]
+  }
+
+  /// Of a job that is received within its second, so many microseconds after its beginning. Those of one millisecond stay apart.
+  private static func offset(ofElapsed elapsed: Int64) -> Int64 {
+    let step = (1_000_000 - tail) / 1_000
+    return elapsed / 1_000 * step + min(elapsed % 1_000, step - 1)
+  }
+
+  /// Microseconds in the tail for a job so many milliseconds late.
+  private static func offset(ofLate late: Int64) -> Int64 {
+    let half = tail / 4
+    return late < exactMilliseconds ? late * half / exactMilliseconds : half + half * (late - exactMilliseconds) / late
   }
 
   private mutating func arrived(_ milliseconds: Int64) -> Int64 {

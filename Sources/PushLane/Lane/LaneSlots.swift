@@ -86,10 +86,8 @@ struct JobSlot: ~Copyable {
   @inline(__always)
   private var way: JobOrder.Way {
     guard metadata.isReturning else { return .first }
-    // A copy without its point has got another one. So has a job that two lanes received: this may be the older one, and nothing is older than
-    // itself.
-    return !hasBroughtPoint || metadata.isAmbiguous || isPart && metadata.firstSeen == nil && !metadata.isReplay
-      ? .made : .returning
+    // A copy without its point has got another one.
+    return !hasBroughtPoint || isPart && metadata.firstSeen == nil && !metadata.isReplay ? .made : .returning
   }
   @inline(__always)
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
