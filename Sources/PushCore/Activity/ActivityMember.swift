@@ -79,7 +79,8 @@ package struct ActivityMember: Hashable, Sendable {
   /// Whether what is known is newer. A known time that is still to come, by a clock that was wrong, gives way to what comes now: otherwise the
   /// device would keep an old token until then.
   private func hasChanged(since at: Int64, now: Int64) -> Bool {
-    changedAt > at && !(changedAt - now > ActivityMember.skewMilliseconds && at <= now)
+    let ahead = min(now, .max - ActivityMember.skewMilliseconds) + ActivityMember.skewMilliseconds
+    return changedAt > at && !(changedAt > ahead && at <= ahead)
   }
 
   /// The newest registration wins. At equal times, over wins, then the token that sorts last, so that order and

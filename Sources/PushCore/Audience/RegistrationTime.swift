@@ -16,7 +16,8 @@ struct RegistrationTime {
   func order(to known: Int64?) -> Order {
     guard let known else { return .newer }
     if known == at { return .same }
-    return known > at && !(known > now && at <= now) ? .older : .newer
+    let ahead = min(now, .max - DeviceLimits.aheadToleranceMilliseconds) + DeviceLimits.aheadToleranceMilliseconds
+    return known > at && !(known > ahead && at <= ahead) ? .older : .newer
   }
 
   func isOlder(than known: Int64?) -> Bool { order(to: known) == .older }
