@@ -177,9 +177,10 @@ struct RegistrationConsumerTests {
   }
 
   /// Something else wrote a key of one app. Redis answers, so it is not away, and the next app's registrations are stored.
-  @Test func foreignKeyOfAnApp_holdsUpNoOther() throws {
+  @Test(arguments: [["RPUSH", "x"], ["SET", "9223372036854775807"]])
+  func foreignKeyOfAnApp_holdsUpNoOther(_ write: [String]) throws {
     let world = try ConsumerWorld(redis: RedisServer.shared().url)
-    try RedisServer.shared().cli(["RPUSH", "\(world.prefix):{devices:sandbox:com.example.app}:next", "x"])
+    try RedisServer.shared().cli([write[0], "\(world.prefix):{devices:sandbox:com.example.app}:next", write[1]])
     let count: UInt64 = 200
     try world.publish(
       (0..<Int(count)).map { device($0) } + [device(0).replacing("com.example.app", with: "com.example.other")])

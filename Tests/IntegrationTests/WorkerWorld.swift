@@ -165,7 +165,7 @@ final class WorkerWorld {
     let queue = "\(prefix).answers"
     try outside.bind(queue: queue, to: "amq.fanout")
     _ = try rabbitmq.rabbitmqctl([
-      "set_policy", "--apply-to", "queues", "full", "^\(queue)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+      "set_policy", "--apply-to", "queues", queue, "^\(queue)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
     ])
     for body in ["taken", "refused"] { try outside.publish(body, exchange: "amq.fanout", routingKey: "") }
     return queue

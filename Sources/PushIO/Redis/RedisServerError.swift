@@ -96,8 +96,10 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     }
   }
 
-  /// Of commands, and of a script's commands, whose errors older servers quote.
-  private static let foreignTexts = ["WRONGTYPE", "is not an integer", "is not a valid float"]
+  /// Of commands, of a script's commands, whose errors older servers quote, and of a script that meets what it did not write.
+  private static let foreignTexts = [
+    "WRONGTYPE", "is not an integer", "is not a valid float", "would overflow", "attempt to ",
+  ]
 
   private static func kind(_ bytes: Span<UInt8>) -> Kind {
     var count = 0
