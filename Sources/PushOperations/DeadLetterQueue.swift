@@ -185,9 +185,13 @@ package struct DeadLetterQueue {
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     // A replayed job is no newer than before.
-    var points = OrderPoints()
     let received = metadata.firstSeen ?? metadata.enqueuedAt
-    let point = metadata.order ?? received.map { points.next(timestamp: metadata.timestamp, receivedAt: $0) }
+    let point =
+      metadata.order
+      ?? received.map { received in
+        var points = OrderPoints()
+        return points.next(timestamp: metadata.timestamp, receivedAt: received)
+      }
     if let point { properties.addHeader(RabbitMQPublishProperties.orderHeader, point) }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
     if letter.queue == nil { properties.addHeader("x-herald-replay", true) }

@@ -73,14 +73,9 @@ package struct ActivityMember: Hashable, Sendable {
     case older, taken, over
   }
 
-  /// Clocks differ by less than this.
-  private static let skewMilliseconds: Int64 = 60_000
-
-  /// Whether what is known is newer. A known time that is still to come, by a clock that was wrong, gives way to what comes now: otherwise the
-  /// device would keep an old token until then.
+  /// Whether what is known is newer.
   private func hasChanged(since at: Int64, now: Int64) -> Bool {
-    let ahead = min(now, .max - ActivityMember.skewMilliseconds) + ActivityMember.skewMilliseconds
-    return changedAt > at && !(changedAt > ahead && at <= ahead)
+    RegistrationTime(at: at, now: now).isOlder(than: changedAt)
   }
 
   /// The newest registration wins. At equal times, over wins, then the token that sorts last, so that order and

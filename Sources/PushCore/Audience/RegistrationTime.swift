@@ -1,7 +1,8 @@
 /// A registration's time, against those of the changes that are known.
 ///
 /// The later time wins. But a known time in the future (from an app's server with a wrong clock) yields to a present
-/// one: otherwise the device would ignore changes until then, and could not be forgotten.
+/// one: otherwise the device would ignore changes until then, and could not be forgotten. The present ends in a minute:
+/// clocks differ by less.
 struct RegistrationTime {
   enum Order {
     case older, same, newer
@@ -16,8 +17,9 @@ struct RegistrationTime {
   func order(to known: Int64?) -> Order {
     guard let known else { return .newer }
     if known == at { return .same }
-    let ahead = min(now, .max - DeviceLimits.aheadToleranceMilliseconds) + DeviceLimits.aheadToleranceMilliseconds
-    return known > at && !(known > ahead && at <= ahead) ? .older : .newer
+    let (end, isOver) = now.addingReportingOverflow(DeviceLimits.aheadToleranceMilliseconds)
+    let isKnownTooEarly = !isOver && known > end && at <= end
+    return known > at && !isKnownTooEarly ? .older : .newer
   }
 
   func isOlder(than known: Int64?) -> Bool { order(to: known) == .older }
