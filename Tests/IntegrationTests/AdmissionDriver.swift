@@ -9,6 +9,8 @@ final class AdmissionDriver<State: AdmissionStore> {
   private let loop: EventLoop
   private var nextIndex: UInt32 = 0
   private var points = OrderPoints()
+  /// By the number of the job.
+  private var given: [UInt64: Int64] = [:]
   /// Where the claims' numbers start. Lanes draw theirs at random.
   private let claimBase = UInt32.random(in: 1 ... .max / 2)
   /// Answers that came while the driver waited for another one.
@@ -62,7 +64,7 @@ final class AdmissionDriver<State: AdmissionStore> {
   ///   - firstSeen: when the job was first received, if it comes back from a retry queue.
   ///   - earlier: the claim that this copy carries.
   ///   - timestamp: of its message, Unix seconds.
-  ///   - point: that a copy brings.
+  ///   - point: of a first copy, or one that this driver has not seen. The others bring theirs.
   ///   - enqueuedAt: by its producer's clock.
   ///   - isDropped: if it is over its rate.
   ///   - own: its claim, if it was admitted, waited, and asks again.
@@ -73,12 +75,14 @@ final class AdmissionDriver<State: AdmissionStore> {
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
+    let known = firstSeen == nil && own == nil ? nil : given[id]
+    let place = point ?? known ?? points.next(timestamp: timestamp, receivedAt: firstSeen ?? now.unixMilliseconds)
+    given[id] = place
     let arrival = JobArrival(
       enqueuedAt: enqueuedAt ?? firstSeen ?? now.unixMilliseconds,
       order: JobOrder(
         sequence: job.sequence, timestamp: timestamp,
-        point: point ?? points.next(timestamp: timestamp, receivedAt: firstSeen ?? now.unixMilliseconds),
-        way: firstSeen == nil ? .first : point == nil ? .made : .returning),
+        point: place, way: firstSeen == nil && own == nil ? .first : .returning),
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
       takeover: takeover, isDropped: isDropped, isOver: isOver)
     state.admit(

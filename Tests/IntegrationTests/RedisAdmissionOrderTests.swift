@@ -71,4 +71,29 @@ extension RedisAdmissionStoreTests {
     }
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
+
+  /// A job waits after its first attempt while a newer one is sent, and comes back by its point: a copy, or the same delivery again.
+  @Test(arguments: Kind.allCases, [false, true])
+  func whatWaited_isOlderThanWhatWasSentMeanwhile(kind: Kind, isStamped: Bool) throws {
+    struct Scenario: AdmissionScenario {
+      let isStamped: Bool
+
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let second = driver.now.unixMilliseconds / 1_000
+        for (number, isCopy) in [false, true].enumerated() {
+          let job = makeJob(token: "waited-\(number)", collapseID: "match-7")
+          func ask(_ id: UInt64, copyOf claim: UInt32? = nil) -> Ticket {
+            driver.ask(
+              job, id: id, firstSeen: isCopy && claim != nil ? second * 1_000 : nil, earlier: claim ?? 0,
+              timestamp: isStamped ? second : nil, point: second * 1_000_000 + Int64(id), own: isCopy ? nil : claim)
+          }
+          let older = ask(1)
+          #expect(try Answered(driver.answer(older)) == .proceed)
+          #expect(try Answered(driver.answer(ask(2))) == .proceed)
+          #expect(try Answered(driver.answer(ask(1, copyOf: driver.claim(of: older)))) == .superseded)
+        }
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario(isStamped: isStamped))
+  }
 }

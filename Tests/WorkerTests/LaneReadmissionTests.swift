@@ -71,6 +71,7 @@ import Testing
   @Test func whatIsOlderByItsSequenceIsNotSentAfterTheNewer() {
     let world = ReadmissionWorld()
     world.hasOneDevice = true
+    world.hasCollapseID = true
     world.isNumbered = true
     let bench = Bench(world, ReadmissionStore(world))
     world.peers.deliver(1)
@@ -82,6 +83,35 @@ import Testing
     #expect(world.sent == ["job-2"])
     #expect(world.peers.outcomes.count { $0.contains("superseded") } == 1 && world.peers.outcomes.count == 2)
   }
+
+  /// An older job waits for room in its lane while another lane sends a newer one.
+  @Test(arguments: JobKind.allCases) func whatIsOlderIsNotSentAfterTheNewerOfAnotherLane(kind: JobKind) {
+    let redis = ReadmissionRedis()
+    let worlds = [ReadmissionWorld(redis, seed: 1), ReadmissionWorld(redis, seed: 2)]
+    let benches = worlds.map { Bench($0, ReadmissionStore($0)) }
+    func turn(_ count: Int) {
+      for _ in 0..<count { for bench in benches { bench.turn(1) } }
+    }
+    for (number, world) in worlds.enumerated() {
+      world.hasOneDevice = true
+      world.hasCollapseID = true
+      world.isNumbered = kind == .numbered
+      world.peers.deliver(number + 1) { [kind] in
+        if kind == .stamped { $0.timestamp = world.peers.milliseconds / 1_000 }
+      }
+      turn(4)
+      world.roomPerTurn = number * 10
+      turn(4)
+    }
+    turn(12)
+    worlds[0].roomPerTurn = 10
+    turn(8)
+    #expect(worlds.map(\.sent) == [[], ["job-2"]])
+    #expect(worlds[0].peers.outcomes.count == 1 && worlds[0].peers.outcomes.allSatisfy { $0.contains("superseded") })
+  }
+
+  /// What a producer says about the order of its jobs with one collapse id.
+  enum JobKind: CaseIterable { case numbered, stamped, unstamped }
 
   /// Two copies take over, in two lanes whose pools have a queue of three seconds: only one of them is sent.
   @Test func twoThatTakeOverDoNotHoldEachOtherUp() {
@@ -318,7 +348,9 @@ private final class ReadmissionWorld {
   var status: UInt16 = 200
   /// All jobs are for one device.
   var hasOneDevice = false
-  /// All jobs have one collapse id, and their numbers.
+  /// All jobs have one collapse id.
+  var hasCollapseID = false
+  /// All jobs have their numbers.
   var isNumbered = false
   var asks = 0
   /// Ids of jobs, in the order of their requests.
@@ -445,7 +477,8 @@ private struct ReadmissionBroker: Broker {
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     bench.copyDelivery(into: &job, metadata: &metadata)
     guard world.hasOneDevice, let number = world.peers.delivered.last?.job else { return }
-    let order = world.isNumbered ? #""collapse_id":"match","sequence":\#(number),"# : ""
+    let order =
+      (world.hasCollapseID ? #""collapse_id":"match","# : "") + (world.isNumbered ? #""sequence":\#(number),"# : "")
     job.bytes = Array(
       """
       {"version":1,"id":"job-\(number)","app":"com.example.app","push_type":"alert",\(order)\

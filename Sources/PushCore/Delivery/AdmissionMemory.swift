@@ -202,25 +202,21 @@ package struct AdmissionMemory: ~Copyable, Sendable {
 
   /// Whether a newer job came while this one waited. If this one is newer, it is recorded.
   private mutating func isSuperseded(_ request: AdmissionRequest, _ now: Now) -> Bool {
-    guard request.collapse != 0, !collapsed.isEmpty else { return false }
+    guard request.collapse != 0, request.order == .arrival, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     guard let newest = collapsed.value(for: key, nowMilliseconds: now.monotonicMilliseconds) else { return false }
-    // A later copy of the same job does not count as newer. Nor does one that came later where the producer said the order.
-    if request.isReturning, !request.order.isStated, newest.enqueuedAt > request.enqueuedAt,
-      newest.apnsID != request.apnsID
-    {
-      return true
-    }
+    // A later copy of the same job does not count as newer.
+    if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
     if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
     return false
   }
 
   /// The place of the newest job with its collapse id that was admitted, or waits; nil: its order is not kept.
   private mutating func place(of request: AdmissionRequest, _ now: Now) -> Place? {
-    guard request.collapse != 0, request.isRated else { return nil }
+    guard request.collapse != 0, request.isOrdered else { return nil }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds)
-      ?? (request.order.isNewest ? nil : Place(point: 0, apnsID: request.apnsID))
+      ?? Place(point: 0, apnsID: request.apnsID)
   }
 
   /// The newest job was admitted, or waits.
@@ -246,7 +242,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   }
 
   private mutating func noteDelayed(_ request: AdmissionRequest, _ now: Now) {
-    guard request.collapse != 0 else { return }
+    guard request.collapse != 0, request.order == .arrival else { return }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     var newest = Newest(enqueuedAt: request.enqueuedAt, apnsID: request.apnsID)
     if let known = collapsed.value(for: key, nowMilliseconds: now.monotonicMilliseconds),

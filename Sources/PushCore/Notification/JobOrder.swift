@@ -12,8 +12,6 @@ package struct JobOrder: Hashable, Sendable {
   package let latest: Int64
   /// It has a number of its own: others have come too late only if theirs is smaller.
   package let isNumbered: Bool
-  /// Its producer said it, by a number or a timestamp.
-  package let isStated: Bool
 
   /// How a message came.
   package enum Way: Sendable {
@@ -21,7 +19,7 @@ package struct JobOrder: Hashable, Sendable {
     case first
     /// Made of a job that another worker received, whose clock may differ: without Redis, nothing corrects it.
     case made
-    /// From a queue where it waited.
+    /// From a queue where it waited, or from its lane's.
     case returning
   }
 
@@ -32,11 +30,10 @@ package struct JobOrder: Hashable, Sendable {
   /// As new as any.
   package static let arrival = JobOrder(earliest: 0, latest: .max)
 
-  private init(earliest: Int64, latest: Int64, isNumbered: Bool = false, isStated: Bool = false) {
+  private init(earliest: Int64, latest: Int64, isNumbered: Bool = false) {
     self.earliest = earliest
     self.latest = latest
     self.isNumbered = isNumbered
-    self.isStated = isStated
   }
 
   /// - Parameters:
@@ -45,7 +42,7 @@ package struct JobOrder: Hashable, Sendable {
   ///   - point: where it was first received, Unix microseconds (`OrderPoints`); 0: not known, and it is as new as any.
   package init(sequence: Int64?, timestamp: Int64?, point: Int64, way: Way = .first) {
     if let sequence {
-      self.init(earliest: sequence, latest: sequence, isNumbered: true, isStated: true)
+      self.init(earliest: sequence, latest: sequence, isNumbered: true)
       return
     }
     let point = JobOrder.bounded(point)
@@ -55,12 +52,12 @@ package struct JobOrder: Hashable, Sendable {
     }
     let end = JobOrder.start(ofSecond: timestamp).map { $0 + 999_999 }
     switch way {
-    case .first: self.init(earliest: point, latest: end.map { max($0, point) } ?? .max, isStated: end != nil)
+    case .first: self.init(earliest: point, latest: end.map { max($0, point) } ?? .max)
     case .made:
       // A page's timestamp is its own, and not its job's.
       let isOfItsSecond = end.map { $0 - 999_999...$0 ~= point } ?? false
-      self.init(earliest: point, latest: isOfItsSecond ? end ?? point : point + 999_999, isStated: end != nil)
-    case .returning: self.init(earliest: point, latest: point, isStated: end != nil)
+      self.init(earliest: point, latest: isOfItsSecond ? end ?? point : point + 999_999)
+    case .returning: self.init(earliest: point, latest: point)
     }
   }
 
@@ -72,9 +69,6 @@ package struct JobOrder: Hashable, Sendable {
 
   /// Anybody can write a header.
   static func bounded(_ point: Int64) -> Int64 { min(max(0, point), timestampMaximum * 1_000_000) }
-
-  /// It is older than no other.
-  package var isNewest: Bool { latest == .max }
 
   /// Whether it is surely older than the job that has this place.
   package func isOlder(than place: Int64) -> Bool { latest < place }

@@ -52,7 +52,6 @@ struct RedisAdmissionCall {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)
       span[ask + 41] =
         (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1 | (request.isDropped ? 8 : 0)
-        | (request.order.isStated ? 16 : 0)
     }
     if isOrdered {
       span.store(littleEndian: Double(request.order.earliest).bitPattern, at: ask + 42)

@@ -41,10 +41,9 @@ package enum RedisScript {
   /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
-  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate; plus 16 =
-  /// its producer said its order). For one with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the
-  /// newest place is in a separate key, `<prefix>{<device>}:s<hash of the collapse id>`, in decimal, with the job's name in hex. One that is
-  /// older than no other leaves its place only where there is such a key.
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate). For one
+  /// with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the newest place is in a separate key,
+  /// `<prefix>{<device>}:s<hash of the collapse id>`, in decimal, with the job's name in hex.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
@@ -210,29 +209,24 @@ package enum RedisScript {
     -- Charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
     -- (`is_shared`). Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, is_own, is_shared)
-      local collapsed, received, newest, whose, ordered, place, is_stated
+      local collapsed, received, newest, whose, ordered, place
       local has_collapse = #ask > 21 and byte(ask, 22) ~= 0
+      if has_collapse then whose = ' ' .. hex(sub(ask, 2, 9)) end
       -- Also of its own claim: it waited, and a newer one came meanwhile.
-      if has_collapse then
-        ordered, whose = device .. ':s' .. sub(ask, 22, 29), ' ' .. hex(sub(ask, 2, 9))
+      if has_collapse and #ask > 42 then
+        ordered = device .. ':s' .. sub(ask, 22, 29)
+        local earliest, latest = number_of('<dd', ask, 43)
         local known, holder = string.match(get(ordered) or '', '^(%d+)(.*)')
         known = tonumber(known)
-        if #ask > 42 then
-          local earliest, latest = number_of('<dd', ask, 43)
-          is_stated = byte(ask, 42) > 15
-          -- A copy of its own may have another place.
-          if known and known > latest and holder ~= whose then return redis.status_reply('superseded') end
-          if known or latest < 9e18 then
-            place = known and known > earliest and format('%.0f', known) .. holder or format('%.0f', earliest) .. whose
-          end
-        end
-      end
-      if not is_own and has_collapse then
+        -- A copy of its own may have another place.
+        if known and known > latest and holder ~= whose then return redis.status_reply('superseded') end
+        place = known and known > earliest and format('%.0f', known) .. holder or format('%.0f', earliest) .. whose
+      elseif has_collapse and not is_own then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
         local known = waiting > seconds and get(collapsed)
         newest = known and tonumber(string.match(known, '^%d+'))
-        -- A copy of its own, published later, is not newer than it. Nor is one that came later where its producer said the order.
-        if not is_stated and newest and newest > received and sub(known, -17) ~= whose and #ask > 37
+        -- A copy of its own, published later, is not newer than it.
+        if newest and newest > received and sub(known, -17) ~= whose and #ask > 37
           and byte(ask, 42) % 2 == 1
         then
           return redis.status_reply('superseded')

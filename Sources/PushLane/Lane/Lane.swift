@@ -312,11 +312,10 @@ package struct Lane<
     sends[send].askedClaim =
       isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
     jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt  // In a page, each device has its own.
-    let arrival = jobs[job].arrival(
-      claim: sends[send].askedClaim, earlierClaim: sends[send].claim, dropsOverLimit: settings.onLimit == .drop,
-      isOver: isOver)
+    let arrival = jobs[job].arrival(of: sends[send], dropsOverLimit: settings.onLimit == .drop, isOver: isOver)
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID, arrival: arrival, ticket: send, now: now)
+    sends[send].hasWaited = true
     admittingCount += 1
   }
 

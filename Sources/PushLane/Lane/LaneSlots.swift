@@ -63,23 +63,24 @@ struct JobSlot: ~Copyable {
   /// redelivered job waits once. But a possible poison job should crash this worker here, where it is isolated.
   @inline(__always)
   var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
-  /// `claim`: drawn for this attempt. `earlierClaim`: the claim of an earlier admission, of this copy or the one before; 0: none.
   @inline(__always)
-  func arrival(claim: UInt32, earlierClaim: UInt32, dropsOverLimit: Bool, isOver: Bool) -> JobArrival {
+  func arrival(of send: borrowing SendSlot, dropsOverLimit: Bool, isOver: Bool) -> JobArrival {
     JobArrival(
-      enqueuedAt: enqueuedAt, order: order, claim: claim, earlierClaim: earlierClaim,
+      enqueuedAt: enqueuedAt, order: order(hasWaited: send.hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
       isReturning: metadata.firstSeen != nil,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: dropsOverLimit && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   @inline(__always)
-  var isOrdered: Bool { !order.isNewest }
+  var isOrdered: Bool { order(hasWaited: true) != .arrival }
   /// Among those with its collapse id. Revisions order an activity's.
   @inline(__always)
-  private var order: JobOrder {
+  private func order(hasWaited: Bool) -> JobOrder {
     guard !job.collapseID.isEmpty, job.activity.isEmpty else { return .arrival }
-    return JobOrder(sequence: job.sequence, timestamp: metadata.timestamp, point: metadata.order ?? 0, way: way)
+    return JobOrder(
+      sequence: job.sequence, timestamp: metadata.timestamp, point: metadata.order ?? 0,
+      way: hasWaited ? .returning : way)
   }
   /// It brought its point with it: a page, a copy or a replay.
   private var hasBroughtPoint = false
@@ -315,6 +316,8 @@ struct SendSlot: ~Copyable {
   var waitingSince = Instant(nanoseconds: 0)
   /// When it last asked the admission store.
   var askedAt = Instant(nanoseconds: 0)
+  /// The admission store was asked about it before, and other lanes may have sent newer jobs meanwhile.
+  var hasWaited = false
   /// It asked again when its turn came: it leaves before the others.
   var isAskedAgain = false
   /// It counts in its pool's share (`PoolQueue.held`).
@@ -341,6 +344,7 @@ struct SendSlot: ~Copyable {
       redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
     claim = slot.metadata.claim
     uniqueID = nil
+    hasWaited = false
     isAskedAgain = false
     isHeld = false
     refusals = 0
