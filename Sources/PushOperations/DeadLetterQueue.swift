@@ -184,17 +184,14 @@ package struct DeadLetterQueue {
     // One target of a batch: its id cannot be derived from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
-    // A replayed job is no newer than before.
-    let received = metadata.firstSeen ?? metadata.enqueuedAt
-    let point =
-      metadata.order
-      ?? received.map { received in
-        var points = OrderPoints()
-        return points.next(timestamp: metadata.timestamp, receivedAt: received)
-      }
-    if let point { properties.addHeader(RabbitMQPublishProperties.orderHeader, point) }
+    // A replayed job is no newer than before. Whoever did not know its point did not know the time of the first receipt.
+    var points = OrderPoints()
+    let received = metadata.order == nil ? metadata.firstSeen ?? metadata.enqueuedAt : nil
+    let known = metadata.order.flatMap { $0 > 0 ? $0 : nil }
+    let point = known ?? points.next(timestamp: metadata.timestamp, receivedAt: received)
+    if point > 0 { properties.addHeader(RabbitMQPublishProperties.orderHeader, point) }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
-    if letter.queue == nil { properties.addHeader("x-herald-replay", true) }
+    if letter.queue == nil || letter.isPart { properties.addHeader("x-herald-replay", true) }
     guard letter.isPart else { return }
     if let cursor = letter.cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor) }
     // The same days count for all steps of a job.

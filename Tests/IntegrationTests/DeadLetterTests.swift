@@ -191,8 +191,32 @@ struct DeadLetterTests {
     #expect(parts.map { String(decoding: $0.body, as: UTF8.self) } == [report, step])
     #expect(parts.map { $0.header("x-herald-cursor") } == [nil, "2:65280:40:19874"])
     #expect(parts.allSatisfy { $0.header("x-herald-class") == "bulk" && $0.metadata.carriedDeliveries == 0 })
-    #expect(parts.allSatisfy { $0.metadata.firstSeen == 1_796_000_000_000 })
+    #expect(parts.allSatisfy { $0.metadata.firstSeen == 1_796_000_000_000 && $0.metadata.isReplay })
     #expect(try takeAll(topology.jobsQueue(.transactional), world).isEmpty)
+  }
+
+  /// Its first worker did not know the time, or it was dead before any worker knew it.
+  @Test(arguments: [0, nil] as [Int64?]) func aReplayedJobIsNoNewerThanItsTimestamp(point: Int64?) throws {
+    let world = try WorkerWorld("dead-order")
+    let admin = try admin(world)
+    defer { admin.close() }
+    let second = Int64(Date().timeIntervalSince1970) - 3_600
+    for (id, isStamped) in [("stamped", true), ("unstamped", false)] {
+      let properties = AMQPProperties()
+      properties.setMessageID(id.utf8.span)
+      properties.addHeader("x-herald-reason", "failed")
+      if let point { properties.addHeader("x-herald-order", point) }
+      if isStamped { properties.setTimestamp(unixMilliseconds: second * 1_000) }
+      try admin.publish(
+        to: AMQPExchange(topology(world).deadExchange, isMandatory: true), routingKey: "", properties: properties,
+        body: Array(world.job(id, number: 1).utf8))
+    }
+    try admin.waitForConfirms()
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "failed"])
+    #expect(replay.status == 0, "\(replay.errors)")
+    let copies = try takeAll(topology(world).jobsQueue(.transactional), world)
+    #expect(copies.map(\.messageID) == ["stamped", "unstamped"])
+    #expect(copies.map { $0.metadata.order.map { $0 / 1_000_000 } } == [second, nil])
   }
 
   /// Dead letters that do not match fill one channel after another, and go back in their order.

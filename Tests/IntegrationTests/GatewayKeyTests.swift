@@ -175,6 +175,10 @@ struct GatewayKeyTests {
     #expect(gone.errors.contains("there is no such key (any more); taken by 1 gateway"), "\(gone.output)\(gone.errors)")
     let third = try world.makeKey(["--app", "com.example.app"])
     #expect(try world.herald(["keys", "revoke", third]).output == "revoked; taken by 1 gateway\n")
+    // Redis has forgotten which gateways run.
+    let fourth = try world.makeKey(["--app", "com.example.app"])
+    try redis.cli(["DEL", alive])
+    #expect(try world.herald(["keys", "revoke", fourth]).output == "revoked; taken by 1 gateway\n")
     // One that has ended is not waited for.
     #expect(world.process.drain(seconds: 20) == 0)
     let second = try world.makeKey(["--app", "com.example.app"])

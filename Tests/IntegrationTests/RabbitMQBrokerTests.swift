@@ -248,14 +248,22 @@ struct RabbitMQBrokerTests {
     let harness = try started("audiences")
     let admin = try harness.admin()
     defer { admin.close() }
+    var replay = MessageMetadata()
+    replay.isReplay = true
     let published = [
-      harness.publish { $0.publishExpansion([1], jobClass: .bulk, firstSeen: 1, metadata: MessageMetadata()) },
+      harness.publish { $0.publishExpansion([1], jobClass: .bulk, firstSeen: 1, metadata: replay) },
       harness.publish { $0.publishSettlement([2], jobClass: .bulk) },
       harness.publish { $0.publishSettlement([3], jobClass: .transactional) },
     ]
     #expect(harness.run { $0.confirmed.isSuperset(of: published) })
     #expect(try admin.messageCount(queue: harness.topology.expansionsQueue(.bulk)) == 2)
     #expect(try admin.messageCount(queue: harness.topology.expansionsQueue(.transactional)) == 1)
+    var areReplays: [Bool] = []
+    try admin.consume(queue: harness.topology.expansionsQueue(.bulk), limit: 2, idleMilliseconds: 5000) {
+      areReplays.append($0.metadata.isReplay)
+      return .acknowledge
+    }
+    #expect(areReplays == [true, false], "else a replayed update would be as new as now")
     harness.broker.close()
     #expect(harness.run { $0.broker.isClosed })
   }

@@ -26,6 +26,25 @@ struct WorkerAudienceTests {
     #expect(world.children(of: "early").count == 3)
   }
 
+  /// Another program's value is where the registry of one app keeps the devices of a user.
+  @Test func aJobWhoseDevicesCannotBeRead_endsWithItsTime() throws {
+    let world = try AudienceWorld("unreadable")
+    try world.registry.register(0..<2, user: { ["u-1", "u-2"][$0] })
+    let redis = try RedisServer.shared()
+    let keys = try redis.cli(["--scan", "--pattern", "\(world.world.prefix):{*}:p:*"]).split(separator: "\n")
+    #expect(!keys.isEmpty)
+    for key in keys.map(String.init) { try redis.cli(["SET", key, "another program's"]) }
+    let end = Int64(Date().timeIntervalSince1970) + 4
+    try world.publish("lost", to: #"{"users":["u-1"]}"#, more: #""expiration":\#(end),"#)
+    try world.world.runUntilEmpty()
+    let outcome = try world.waitForEnd(of: "lost")
+    #expect(outcome.outcome == "expired" && outcome.summary == nil)
+    #expect(
+      outcome.detail?.hasPrefix("to.users: the job expired while its devices could not be read: ") ?? false
+        && outcome.detail?.contains("does something else use this key?") ?? false, "\(outcome.detail ?? "")")
+    #expect(try world.jobs("show", "lost").errors.contains("lost is not known"))
+  }
+
   @Test func usersDevicesAndNobody() throws {
     let world = try AudienceWorld("audience")
     // Three users have four devices, one without a token; d-9 has no user.

@@ -72,6 +72,7 @@ package struct RabbitMQPublishProperties {
     if deliveries > 0 { properties.addHeader("x-herald-deliveries", Int64(deliveries)) }
     if metadata.startWaits > 0 { properties.addHeader("x-herald-waits", Int64(metadata.startWaits)) }
     if isReturning || metadata.isReturning { properties.addHeader("x-herald-returning", true) }
+    if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
     addClass(jobClass)
   }
 

@@ -26,8 +26,10 @@ package struct APIKeys {
     package let missing: [String]
   }
 
-  /// How long gateways have to read a revocation: each reads its keys every two seconds.
+  /// How long gateways have to read a revocation.
   private static let confirmMilliseconds: Int64 = 6_000
+  /// A gateway that Redis has forgotten tells within this time that it runs.
+  private static let tellMilliseconds: Int64 = KeyReader.readMilliseconds + 500
   private static let askMilliseconds: UInt32 = 200
   /// A gateway that has read no keys for so long is cut off from their store, or gone.
   private static let silentMilliseconds: Int64 = 10_000
@@ -131,7 +133,8 @@ package struct APIKeys {
     _ mayHave: (GatewayHeartbeat, _ since: Int64) -> Bool
   ) throws -> Revocation {
     let clock = ContinuousClock()
-    let end = clock.now + .milliseconds(APIKeys.confirmMilliseconds)
+    let begun = clock.now
+    let end = begun + .milliseconds(APIKeys.confirmMilliseconds)
     var start: Int64?
     while true {
       guard let found = GatewayHeartbeat.read(try session.run([GatewayHeartbeat.reading(redisKeys)])[0]) else {
@@ -140,7 +143,8 @@ package struct APIKeys {
       let since = start ?? found.now
       start = since
       let missing = found.all.filter { $0.store != store || mayHave($0, since) }
-      if missing.isEmpty || clock.now >= end {
+      let hasToldAll = clock.now >= begun + .milliseconds(APIKeys.tellMilliseconds)
+      if missing.isEmpty && hasToldAll || clock.now >= end {
         return Revocation(
           wasKnown: wasKnown, taken: found.all.count - missing.count,
           missing: missing.map { describe($0, store, since: since, now: found.now) })

@@ -32,7 +32,7 @@ final class KeyReader {
   private var digest: Int64 = 0
   private var unreadable: [String] = []
 
-  private static let readMilliseconds: Int64 = 2_000
+  static let readMilliseconds: Int64 = 2_000
   /// Minimum time between two reads that unknown keys cause.
   private static let unknownKeyMilliseconds: Int64 = 500
   private static let storeMilliseconds: Int64 = 5_000

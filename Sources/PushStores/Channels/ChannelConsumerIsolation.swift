@@ -37,6 +37,8 @@ extension ChannelConsumerLoop {
   /// several, each of which would be tried as often as one.
   func tryAlone(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
     let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).tries(job.id)
+    // Its life is set first: a connection that is lost between the two would leave a count for ever.
+    redis.call(["SET", key, "0", "EX", String(settings.answerSeconds), "NX"], key: key) { _ in }
     redis.call(["INCR", key], key: key) { [weak self] result in
       guard let self else { return }
       if case .success(.integer(let tries)) = result, tries > ChannelIsolation.triesMaximum {
@@ -45,7 +47,6 @@ extension ChannelConsumerLoop {
         run(request, job)
       }
     }
-    redis.call(["EXPIRE", key, String(settings.answerSeconds)], key: key) { _ in }
   }
 
   /// It crashed nobody.

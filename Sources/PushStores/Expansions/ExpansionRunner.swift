@@ -132,6 +132,7 @@ final class ExpansionRunner {
     let needsRevision: Bool
     /// It ends its activity for the named devices.
     let isLeave: Bool
+    let expiration: Int64?
     /// For a start with a fallback: devices without a start token for this attributes type get the fallback.
     let fallbackType: String?
   }
@@ -174,7 +175,7 @@ final class ExpansionRunner {
       cursor: cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
       activity: activity, membersOf: membersOf, startOf: job.event == .start ? activity : nil, isDryRun: job.isDryRun,
       needsRevision: !job.activity.isEmpty && job.revision == 0 && !job.isDryRun,
-      isLeave: job.targetKind == .devices && job.event == .end,
+      isLeave: job.targetKind == .devices && job.event == .end, expiration: job.expiration,
       fallbackType: try ExpansionRunner.fallbackType(job))
   }
 
@@ -241,8 +242,7 @@ final class ExpansionRunner {
       guard !delivery.isGone else { return }
       switch part {
       case .failed(let text):
-        waitForRedis(delivery, text)
-        end(step.id)
+        later(delivery, step, from: ordinal, text)
       case .refused(let text) where step.cursor.step == 0:
         refuseStep(delivery, step, text)
       case .refused(let text):
@@ -388,7 +388,7 @@ final class ExpansionRunner {
 
   /// Publishes the outcome of a job that has no devices, and its dead letter.
   /// - Parameters:
-  ///   - outcome: `invalid` or `failed`.
+  ///   - outcome: `invalid`, `failed`, or `expired`, which leaves no dead letter.
   ///   - id: of a job in Redis, which is forgotten then: published again, it is processed again, as every `invalid` job is.
   func refuseJob(
     _ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, as outcome: Outcome = .invalid,
@@ -399,12 +399,13 @@ final class ExpansionRunner {
     let record = OutcomeRecord(
       outcome: outcome, detail: detail, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt,
       receivedAt: delivery.firstSeen, sentAt: nil, completedAt: now)
-    let publishes = [
-      self.outcome(record, job, delivery.metadata),
-      Publish(
-        target: .deadLetter(reason: outcome == .invalid ? "invalid" : "failed", detail: detail), body: delivery.body,
-        metadata: delivery.metadata),
-    ]
+    var publishes = [self.outcome(record, job, delivery.metadata)]
+    if outcome != .expired {
+      publishes.append(
+        Publish(
+          target: .deadLetter(reason: outcome == .invalid ? "invalid" : "failed", detail: detail), body: delivery.body,
+          metadata: delivery.metadata))
+    }
     delivery.publish(publishes) { [self] in
       guard let id else { return delivery.finish() }
       untilStored(delivery, { [store] in store.forget(id, then: $0) }) { [self] in

@@ -33,6 +33,8 @@ package struct ExpansionSettings: Sendable {
   package var shares = FairShareLimits(progressMaximum: 64, slowWaitingMaximum: 224, slowMilliseconds: 250)
   package var drainTimeoutMilliseconds: Int64 = 25_000
   package var activities = ActivitySettings()
+  /// When a job's time is over.
+  package var retry = RetryPolicy()
 
   package init(
     rabbitmq: RabbitMQSettings, redis: RedisConfiguration, redisTLS: TLSContext?, prefix: String, workerName: String
@@ -54,6 +56,7 @@ package struct ExpansionSettings: Sendable {
       redisTLS: parts.registryTLS, prefix: configuration.redis.prefix, workerName: name)
     (channels, channelsTLS) = (parts.redis, parts.redisTLS)
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
+    retry = configuration.retry
     activities = ActivitySettings(
       idAttribute: configuration.activities.idAttribute,
       staleAfterSeconds: configuration.activities.defaultStaleAfterSeconds,

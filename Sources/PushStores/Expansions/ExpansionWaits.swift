@@ -108,6 +108,22 @@ extension ExpansionRunner {
     wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
   }
 
+  /// The step's devices could not be read: it is retried until its job's time is over, for what is wrong may be wrong for good, such as
+  /// another program's value in a key.
+  func later(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32, _ text: String) {
+    let metadata = delivery.metadata
+    let enqueuedAt = metadata.pausedAt ?? metadata.enqueuedAt ?? delivery.firstSeen
+    guard settings.retry.isExpired(enqueuedAt: enqueuedAt, expiration: step.expiration, now: loop.now) else {
+      return later(delivery, step, text)
+    }
+    let why = "the job expired while its devices could not be read: \(text)"
+    guard step.cursor.step == 0 else { return endEarly(delivery, step, from: ordinal, because: why) }
+    var job = PushJob()
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    notice(.error, "the job \(step.id) for an audience: \(why)")
+    refuseJob(delivery, job, "to.\(job.targetKind): \(why)", as: .expired, id: step.id)
+  }
+
   /// Replaces the message by a copy that returns later.
   func wait(_ delivery: ExpansionDelivery, seconds: Int) {
     delivery.publish([Publish(target: .retry(seconds: seconds), body: delivery.body, metadata: delivery.metadata)]) {
