@@ -39,8 +39,10 @@ final class ExpansionRunner {
   var channelWaits: [ActivityKey: Instant] = [:]
   /// The newest update of each activity, while it waits for its timestamp.
   var held: [ActivityKey: Held] = [:]
-  /// Jobs whose next step has too many open pages before it, since when.
-  var fullSince: [ByteText: (step: UInt32, since: Instant)] = [:]
+  /// Steps that have too many open pages before them.
+  var full = StepTimes()
+  /// Steps whose devices could not be read.
+  var unreadable = StepTimes()
   /// When each app was last warned about jobs of its activities.
   var warnedAt: [Warned: Instant] = [:]
 
@@ -223,7 +225,7 @@ final class ExpansionRunner {
         end(step.id)
       case .success(.full):
         counters.waitsForPages += 1
-        noteFull(step)
+        _ = full.since(step, now: loop.now.monotonic)
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
         end(step.id)
       }
@@ -249,6 +251,7 @@ final class ExpansionRunner {
         // Its segment was deleted meanwhile: nobody else is in it.
         endEarly(delivery, step, from: ordinal, because: "to.segment \(text)")
       case .found(let ordinals, let next, let given, let epoch):
+        unreadable.forget(step)
         let parts = Parts(epoch: epoch, generation: generation, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
           return fix(delivery, step, parts, next: next, given: given)

@@ -108,20 +108,23 @@ extension ExpansionRunner {
     wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
   }
 
-  /// The step's devices could not be read: it is retried until its job's time is over, for what is wrong may be wrong for good, such as
-  /// another program's value in a key.
+  /// The step's devices could not be read. It is retried, but not for ever: what is wrong may be wrong for good, such as another program's
+  /// value in a key. The job may be older than its maximum age, because it was paused: what counts is since when nothing could be read.
   func later(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32, _ text: String) {
-    let metadata = delivery.metadata
-    let enqueuedAt = metadata.pausedAt ?? metadata.enqueuedAt ?? delivery.firstSeen
-    guard settings.retry.isExpired(enqueuedAt: enqueuedAt, expiration: step.expiration, now: loop.now) else {
+    let now = loop.now
+    let isExpired = settings.retry.isExpired(
+      enqueuedAt: now.unixMilliseconds, expiration: step.expiration, now: now)
+    let since = unreadable.since(step, now: now.monotonic)
+    guard isExpired || now.monotonic.milliseconds(since: since) >= settings.retry.ageMaximumSeconds * 1_000 else {
       return later(delivery, step, text)
     }
-    let why = "the job expired while its devices could not be read: \(text)"
+    unreadable.forget(step)
+    let why = "\(isExpired ? "the job expired while " : "")its devices could not be read: \(text)"
     guard step.cursor.step == 0 else { return endEarly(delivery, step, from: ordinal, because: why) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     notice(.error, "the job \(step.id) for an audience: \(why)")
-    refuseJob(delivery, job, "to.\(job.targetKind): \(why)", as: .expired, id: step.id)
+    refuseJob(delivery, job, "to.\(job.targetKind): \(why)", as: isExpired ? .expired : .failed, id: step.id)
   }
 
   /// Replaces the message by a copy that returns later.
@@ -140,20 +143,33 @@ extension ExpansionRunner {
   /// A step waits no longer for open pages: where Redis failed over and lost their ends, they are open for ever, and the devices of later
   /// steps would be missed.
   private static let fullMilliseconds: Int64 = 600_000
-  /// More are forgotten, and wait anew.
-  private static let fullMaximum = 1_000
-
   /// From this number of open pages on the step waits.
   func openMaximum(_ step: Step) -> Int {
-    guard let full = fullSince[ByteText(step.id)], full.step == step.cursor.step,
-      loop.now.monotonic.milliseconds(since: full.since) >= ExpansionRunner.fullMilliseconds
+    guard let since = full[step], loop.now.monotonic.milliseconds(since: since) >= ExpansionRunner.fullMilliseconds
     else { return settings.openPagesMaximum }
     return .max
   }
 
-  func noteFull(_ step: Step) {
-    if fullSince[ByteText(step.id)]?.step == step.cursor.step { return }
-    if fullSince.count >= ExpansionRunner.fullMaximum { fullSince = [:] }
-    fullSince[ByteText(step.id)] = (step.cursor.step, loop.now.monotonic)
+  /// Since when steps wait for something, one of each job.
+  struct StepTimes {
+    /// More are forgotten, and wait anew.
+    private static let countMaximum = 1_000
+
+    private var times: [ByteText: (step: UInt32, since: Instant)] = [:]
+
+    subscript(step: Step) -> Instant? {
+      guard let known = times[ByteText(step.id)], known.step == step.cursor.step else { return nil }
+      return known.since
+    }
+
+    /// The first call notes the time.
+    mutating func since(_ step: Step, now: Instant) -> Instant {
+      if let known = self[step] { return known }
+      if times.count >= StepTimes.countMaximum { times = [:] }
+      times[ByteText(step.id)] = (step.cursor.step, now)
+      return now
+    }
+
+    mutating func forget(_ step: Step) { times.removeValue(forKey: ByteText(step.id)) }
   }
 }
