@@ -113,6 +113,15 @@ import Testing
 
   // MARK: pages
 
+  /// The machine's clock is an hour ahead, and nobody has told the time yet: only the pages will know whether the job's time is over.
+  @Test func anAudienceDoesNotExpireByAnUncheckedClock() {
+    let bench = bench(parent, retry: RetryPolicy(ageMaximumSeconds: 600))
+    bench.world.hasRedisTime = false
+    bench.consume(0..<1) { $0.enqueuedAt = bench.world.milliseconds - 3_600_000 }
+    bench.turn()
+    #expect(bench.world.expansions == [parent] && bench.world.outcomes.isEmpty)
+  }
+
   @Test func aPageIsSentToTheTokensThatItsDevicesHave() {
     let bench = bench(page("7,8,9"))
     bench.world.tokens = [7: token(7), 9: token(9)]

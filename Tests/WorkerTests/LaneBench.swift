@@ -57,6 +57,8 @@ final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
   /// The error of the worker's wall clock.
   var clockAheadMilliseconds: Int64 = 0
+  /// Redis has told the time.
+  var hasRedisTime = true
   var events: [BrokerEvent] = [.publishing]
   /// Deliveries that the lane has not taken yet.
   var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isIsolated: Bool, jobClass: JobClass)] = []
@@ -318,6 +320,7 @@ struct LaneBenchPush: PushService {
 struct LaneBenchClock: LaneClock {
   let world: LaneBenchWorld
   var now: Now { world.now }
+  var hasRedisTime: Bool { world.hasRedisTime }
 }
 
 final class LaneBenchDirectory: AudienceDirectory {

@@ -17,7 +17,8 @@ extension Lane {
       return
     }
     // An earlier delivery may have handed it over: then the pages tell the ends, and the job has no other.
-    let isOver = isOver(job, now) && jobs[job].metadata.deliveryCount == 0 && jobs[job].metadata.redeliveries == 0
+    let isFirst = jobs[job].metadata.deliveryCount == 0 && jobs[job].metadata.redeliveries == 0
+    let isOver = clock.hasRedisTime && isFirst && isOver(job, now)
     if isOver { jobs[job].endWhole() }
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be handed over") }
     perform(sends[send].delivery.handedOver(isOver: isOver, now: now), send, now)
