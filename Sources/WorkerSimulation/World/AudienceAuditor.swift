@@ -275,12 +275,12 @@ package final class AudienceAuditor {
     judge(job, AudienceAuditor.counts(text))
   }
 
-  /// The job expired by a wrong clock, or in a late copy: one whose confirm was lost after its handover is delivered again, and after a storm
+  /// The job expired by a wrong clock, a worker's or Redis', or in a late copy: one whose confirm was lost after its handover is delivered again, and after a storm
   /// of lost connections a copy waits for so many others that it is over.
   func hasExpiredEarly(_ outcome: String, _ job: Job) -> Bool {
     guard outcome.contains("\"outcome\":\"expired\""), AudienceAuditor.summary(outcome) == nil else { return false }
     let age = (WorkerAuditor.number("completed_at", in: Array(outcome.utf8)) ?? 0) - job.publishedAt
-    return hasWrongClocks || job.isRepeated || faults.contains(.dropConfirms)
+    return hasWrongClocks || job.isRepeated || !faults.isDisjoint(with: [.dropConfirms, .jumpRedisClock])
       || age >= WorkerWorld.ageMaximumSeconds * 1_000
   }
 
