@@ -184,9 +184,10 @@ package struct DeadLetterQueue {
     // One target of a batch: its id cannot be derived from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
-    // A replayed job is no newer than before. Whoever did not know its point did not know the time of the first receipt.
+    // A replayed job is no newer than before. Whoever did not know its point did not know the time of the first receipt. What no worker
+    // received, the broker's own dead letter, is of the end of its second: what was sent in that second came before it.
     var points = OrderPoints()
-    let received = metadata.order == nil ? metadata.firstSeen ?? metadata.enqueuedAt : nil
+    let received = metadata.order == nil ? metadata.firstSeen : nil
     let known = metadata.order.flatMap { $0 > 0 ? $0 : nil }
     let point = known ?? points.next(timestamp: metadata.timestamp, receivedAt: received)
     if point > 0 { properties.addHeader(RabbitMQPublishProperties.orderHeader, point) }

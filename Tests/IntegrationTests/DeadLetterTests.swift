@@ -217,6 +217,7 @@ struct DeadLetterTests {
     let copies = try takeAll(topology(world).jobsQueue(.transactional), world)
     #expect(copies.map(\.messageID) == ["stamped", "unstamped"])
     #expect(copies.map { $0.metadata.order.map { $0 / 1_000_000 } } == [second, nil])
+    #expect(copies.first?.metadata.order.map { $0 % 1_000_000 >= 800_000 } == true, "newer than what was sent")
   }
 
   /// Dead letters that do not match fill one channel after another, and go back in their order.

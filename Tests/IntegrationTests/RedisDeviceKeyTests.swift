@@ -301,6 +301,32 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
+  /// It is replayed five hours later, when its age would be long over.
+  @Test func anOldJobStaysOlder() throws {
+    var fleet = Fleet(try RedisServer.shared())
+    fleet.settings.collapseMilliseconds = 60_000
+    let redis = try fleet.join()
+    var settings = AdmissionMemory.Settings()
+    settings.collapseMilliseconds = 60_000
+    let memory = AdmissionDriver(MemoryAdmissionStore(settings: settings, limits: .none), loop: try EventLoop())
+    func play(_ driver: AdmissionDriver<some AdmissionStore>, pass: () throws -> Void) throws {
+      let job = makeJob(token: "replayed", collapseID: "match-7")
+      let start = driver.now.unixMilliseconds
+      let older = driver.ask(job, id: 1)
+      #expect(try Answered(driver.answer(older)) == .proceed)
+      #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
+      try pass()
+      let replayed = driver.ask(job, id: 1, firstSeen: start, earlier: driver.claim(of: older))
+      #expect(try Answered(driver.answer(replayed)) == .superseded)
+    }
+    let seconds = 5 * 3_600
+    try play(memory) { memory.skippedMilliseconds += Int64(seconds) * 1_000 }
+    try play(redis) {
+      redis.skippedMilliseconds += Int64(seconds) * 1_000
+      try fleet.server.cli(["EVAL", Self.timePasses, "0", fleet.settings.prefix + "*", String(seconds)])
+    }
+  }
+
   /// Random questions and reports, in random order and at random times: Redis answers as memory does.
   @Test(arguments: 1...12 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
     let limits = RateLimits(

@@ -48,7 +48,7 @@ struct AdmissionMemoryClockTests {
     #expect(isQuiet && "\(newer)" == "proceed")
     let (older, newest) = (memory.recall(job(1), now: now(1)), memory.recall(job(3), now: now(1)))
     #expect(older.map { "\($0)" } == "superseded" && newest.map { "\($0)" } == nil)
-    let (mightRecall, mayRecall) = (memory.mayRecall(now: now(3_500)), memory.mayRecall(now: now(3_700)))
+    let (mightRecall, mayRecall) = (memory.mayRecall(now: now(21_500)), memory.mayRecall(now: now(21_700)))
     #expect(mightRecall && !mayRecall)
   }
 

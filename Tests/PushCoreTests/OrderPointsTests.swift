@@ -123,6 +123,17 @@ import Testing
     #expect(stamped.order(.first).isOlder(than: unstamped.point), "it was published in the second before")
   }
 
+  /// Of what was made of jobs that two workers received, their points tell, as far as their clocks agree.
+  @Test func aPageIsNotNewerThanWhatItsJobCameBefore() {
+    let point = Self.second * 1_000_000 + 100_000
+    for timestamp in [nil, Self.second] {
+      let page = JobOrder(sequence: nil, timestamp: timestamp, point: point, way: .made)
+      #expect(!page.isOlder(than: point + 40_000) && page.isOlder(than: point + 40_001))
+    }
+    let last = JobOrder(sequence: nil, timestamp: Self.second, point: point + 899_990, way: .made)
+    #expect(last.isOlder(than: (Self.second + 1) * 1_000_000), "it is of the second before")
+  }
+
   /// Whatever way it comes again.
   @Test func noJobIsOlderThanItself() {
     for (timestamp, at) in Self.bursts {

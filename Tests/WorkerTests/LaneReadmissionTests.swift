@@ -110,6 +110,35 @@ import Testing
     #expect(worlds[0].peers.outcomes.count == 1 && worlds[0].peers.outcomes.allSatisfy { $0.contains("superseded") })
   }
 
+  /// The same where it waits before the admission store is asked about it at all.
+  @Test(arguments: JobKind.allCases) func whatWaitsForItsFirstAskIsNotSentAfterTheNewer(kind: JobKind) {
+    let redis = ReadmissionRedis()
+    let worlds = [ReadmissionWorld(redis, seed: 1), ReadmissionWorld(redis, seed: 2)]
+    let benches = [
+      Bench(worlds[0], ReadmissionStore(worlds[0], latencyMilliseconds: 100)) { $0.admissionsMaximum = 1 },
+      Bench(worlds[1], ReadmissionStore(worlds[1])),
+    ]
+    for world in worlds {
+      world.hasOneDevice = true
+      world.hasCollapseID = true
+      world.isNumbered = kind == .numbered
+      world.roomPerTurn = 10
+    }
+    func deliver(_ number: Int, _ world: ReadmissionWorld) {
+      world.peers.deliver(number) { if kind == .stamped { $0.timestamp = world.peers.milliseconds / 1_000 } }
+    }
+    func turn(_ count: Int) {
+      for _ in 0..<count { for bench in benches { bench.turn(1) } }
+    }
+    deliver(1, worlds[0])
+    deliver(2, worlds[0])
+    turn(10)
+    deliver(3, worlds[1])
+    turn(60)
+    #expect(worlds.map(\.sent) == [[], ["job-3"]])
+    #expect(worlds[0].peers.outcomes.count == 2 && worlds[0].peers.outcomes.allSatisfy { $0.contains("superseded") })
+  }
+
   /// What a producer says about the order of its jobs with one collapse id.
   enum JobKind: CaseIterable { case numbered, stamped, unstamped }
 

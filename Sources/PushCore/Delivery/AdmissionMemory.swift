@@ -222,7 +222,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// The newest job was admitted, or waits.
   private mutating func notePlace(_ request: AdmissionRequest, _ newest: Place?, _ now: Now) {
     guard let newest else { return }
-    let end = now.monotonicMilliseconds + settings.collapseMilliseconds
+    // A job that is replayed or that was paused comes back later than its age allows.
+    let end = now.monotonicMilliseconds + max(settings.collapseMilliseconds, settings.outcomeSeconds * 1000)
     orderedUntil = max(orderedUntil, end)
     places.set(
       newest.point > request.order.earliest ? newest : Place(point: request.order.earliest, apnsID: request.apnsID),

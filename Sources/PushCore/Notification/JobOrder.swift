@@ -17,7 +17,7 @@ package struct JobOrder: Hashable, Sendable {
   package enum Way: Sendable {
     /// From its producer.
     case first
-    /// Made of a job that another worker received, whose clock may differ: without Redis, nothing corrects it.
+    /// Made of a job that another worker received, whose clock may differ by a little.
     case made
     /// From a queue where it waited, or from its lane's.
     case returning
@@ -26,6 +26,9 @@ package struct JobOrder: Hashable, Sendable {
   /// Unix seconds, in the year 2242. A producer that writes milliseconds says nothing about the second; taken as one, it would be newer than
   /// all others for good.
   private static let timestampMaximum: Int64 = 1 << 33
+
+  /// Microseconds: each process goes by Redis' clock from 20 ms on (`WallClockState`).
+  private static let clockDifference: Int64 = 40_000
 
   /// As new as any.
   package static let arrival = JobOrder(earliest: 0, latest: .max)
@@ -56,7 +59,8 @@ package struct JobOrder: Hashable, Sendable {
     case .made:
       // A page's timestamp is its own, and not its job's.
       let isOfItsSecond = end.map { $0 - 999_999...$0 ~= point } ?? false
-      self.init(earliest: point, latest: isOfItsSecond ? end ?? point : point + 999_999)
+      let latest = point + JobOrder.clockDifference
+      self.init(earliest: point, latest: isOfItsSecond ? min(latest, end ?? latest) : latest)
     case .returning: self.init(earliest: point, latest: point)
     }
   }

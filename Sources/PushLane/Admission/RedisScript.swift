@@ -236,7 +236,7 @@ package enum RedisScript {
       local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
       if wait > 0 and #ask > 37 and byte(ask, 42) % 16 > 7 then return ceil(wait / 1000) end
-      if place then pcall('SET', ordered, place, 'EX', format('%.0f', delayed)) end
+      if place then pcall('SET', ordered, place, 'EX', format('%.0f', max(delayed, remembered))) end
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
         if waiting < seconds + delayed then

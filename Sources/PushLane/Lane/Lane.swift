@@ -312,10 +312,10 @@ package struct Lane<
     sends[send].askedClaim =
       isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
     jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt  // In a page, each device has its own.
-    let arrival = jobs[job].arrival(of: sends[send], dropsOverLimit: settings.onLimit == .drop, isOver: isOver)
+    let arrival = jobs[job].arrival(of: sends[send], settings, isOver: isOver, now: now.monotonic)
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID, arrival: arrival, ticket: send, now: now)
-    sends[send].hasWaited = true
+    sends[send].hasAsked = true
     admittingCount += 1
   }
 

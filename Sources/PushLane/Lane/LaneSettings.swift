@@ -63,7 +63,7 @@ package struct LaneSettings: Sendable {
   /// A send that was admitted longer ago asks again before it is sent: a redelivered copy may take the job over once its
   /// claim is old (`Takeover.oldClaimSeconds`, which Redis counts in whole seconds), and get an answer.
   package var admissionAgeMaximumMilliseconds: Int64 = 500
-  /// The same for an ordered job with a collapse id: a newer one may have come meanwhile.
+  /// The same for an ordered job with a collapse id: a newer one may have come meanwhile. One that asks so late for the first time has waited.
   package var orderAgeMaximumMilliseconds: Int64 = 50
   /// The devices of a page that were looked up longer ago are looked up again before anything is sent to them.
   package var resolutionAgeMaximumMilliseconds: Int64 = 20_000

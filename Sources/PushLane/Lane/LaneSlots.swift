@@ -1,5 +1,6 @@
 import PushCore
 import PushCredentials
+import PushSettings
 
 /// One delivery in flight: its bytes, its parsed job, and how many of its targets are still open.
 ///
@@ -64,12 +65,17 @@ struct JobSlot: ~Copyable {
   @inline(__always)
   var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
   @inline(__always)
-  func arrival(of send: borrowing SendSlot, dropsOverLimit: Bool, isOver: Bool) -> JobArrival {
-    JobArrival(
-      enqueuedAt: enqueuedAt, order: order(hasWaited: send.hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
+  func arrival(
+    of send: borrowing SendSlot, _ settings: borrowing LaneSettings, isOver: Bool, now: Instant
+  ) -> JobArrival {
+    // Other lanes may have sent newer jobs meanwhile.
+    let hasWaited =
+      send.hasAsked || now.milliseconds(since: received) >= settings.orderAgeMaximumMilliseconds
+    return JobArrival(
+      enqueuedAt: enqueuedAt, order: order(hasWaited: hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
       isReturning: metadata.firstSeen != nil,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
-      isDropped: dropsOverLimit && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
+      isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   @inline(__always)
@@ -316,8 +322,8 @@ struct SendSlot: ~Copyable {
   var waitingSince = Instant(nanoseconds: 0)
   /// When it last asked the admission store.
   var askedAt = Instant(nanoseconds: 0)
-  /// The admission store was asked about it before, and other lanes may have sent newer jobs meanwhile.
-  var hasWaited = false
+  /// The admission store was asked about it.
+  var hasAsked = false
   /// It asked again when its turn came: it leaves before the others.
   var isAskedAgain = false
   /// It counts in its pool's share (`PoolQueue.held`).
@@ -344,7 +350,7 @@ struct SendSlot: ~Copyable {
       redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
     claim = slot.metadata.claim
     uniqueID = nil
-    hasWaited = false
+    hasAsked = false
     isAskedAgain = false
     isHeld = false
     refusals = 0
