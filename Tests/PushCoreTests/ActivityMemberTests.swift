@@ -173,6 +173,9 @@ import Testing
     var known = older
     known.newestOfJob = 7
     #expect(member.resolve(known) == .elsewhere)
+    known.isOver = true
+    #expect(member.resolve(known) == .superseded(by: 7, [1]), "nobody told it in time")
+    known.isOver = false
     known.newestOfJob = 3
     #expect(member.resolve(known) == .superseded(by: 7, [1]), "another job's")
     // APNs knows the token no more: what the newer page is answered, it still tells itself.

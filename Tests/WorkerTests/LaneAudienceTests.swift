@@ -159,6 +159,17 @@ import Testing
     #expect(bench.world.acknowledged == [1] && bench.world.outcomes.count == 1)
   }
 
+  /// Its job came twice, and its newer page has one of the devices: what that one tells is not lost if it never comes.
+  @Test func aPageWaitsForWhatAnotherTells() {
+    let bench = bench(page("7,8"))
+    bench.world.tokens = [7: token(7), 8: token(8)]
+    bench.world.toldElsewhere = [7]
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.requests.isEmpty && bench.world.settlements.isEmpty)
+    #expect(bench.world.retries.count == 1 && bench.world.acknowledged == [1])
+  }
+
   @Test func aPageOfNobodyIsOnlyTold() {
     let bench = bench(page("7,8"))
     bench.consume(0..<1)

@@ -88,6 +88,7 @@ final class LaneBenchWorld {
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
   var tokens: [UInt32: [UInt8]]? = [:]
   /// Ordinals that get nothing any more.
+  var toldElsewhere: Set<UInt32> = []
   var superseded: Set<UInt32> = []
   /// Whether its job was paused or cancelled.
   var standing = AudienceStanding.running
@@ -359,7 +360,9 @@ final class LaneBenchDirectory: AudienceDirectory {
         continue
       }
       let device = Array("device-\(ordinal)".utf8)
-      if world.superseded.contains(ordinal) {
+      if world.toldElsewhere.contains(ordinal) {
+        resolution.waitForAnother()
+      } else if world.superseded.contains(ordinal) {
         resolution.supersede(token.span, device: device.span, registeredAt: Int64(ordinal) * 1000)
       } else {
         resolution.send(to: token.span, device: device.span, registeredAt: Int64(ordinal) * 1000)

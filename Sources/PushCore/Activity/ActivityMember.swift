@@ -110,8 +110,11 @@ package struct ActivityMember: Hashable, Sendable {
   }
 
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {
-    // Of two pages of one leave, the newer one tells the end.
-    if sent > push.revision, way == .page, sent == push.newestOfJob { return .elsewhere }
+    // Of two pages of one leave, the newer one tells the end: the older one waits for it. Where Redis lost what it had, the number may be
+    // another job's, whose page was under way: then nobody tells, until the time of this one is over.
+    if sent > push.revision, way == .page, sent == push.newestOfJob {
+      return push.isOver ? .superseded(by: sent, token) : .elsewhere
+    }
     if isOver || hasLeft && !push.isLeave {
       // The push may have been sent to this token before.
       if !token.isEmpty && sent >= push.revision { return .superseded(by: sent, token) }

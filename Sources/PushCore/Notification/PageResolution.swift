@@ -47,6 +47,9 @@ package struct PageResolution: Sendable {
   /// Redis was emptied, and has another page of this number by now: how these devices end must not count there.
   package var isForeign = false
 
+  /// Another page of its job tells how one of its devices ends, and has not told yet: this page is looked up again later.
+  package private(set) var waitsForAnother = false
+
   /// Of the page's job. A page that is paused has no entries: it is looked up again later.
   package var standing = AudienceStanding.running
 
@@ -62,6 +65,11 @@ package struct PageResolution: Sendable {
   package mutating func skip(device: Span<UInt8>) { entries.append(.skipped(device: append(device))) }
 
   package mutating func settled() { entries.append(.settled) }
+
+  package mutating func waitForAnother() {
+    waitsForAnother = true
+    settled()
+  }
 
   package mutating func forget() { entries.append(.forgotten) }
 

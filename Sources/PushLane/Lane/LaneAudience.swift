@@ -41,6 +41,11 @@ extension Lane {
         waitPaused(job, now)
         continue
       }
+      if resolution.waitsForAnother {
+        openPages[queue] -= 1
+        waitForDirectory(job, now)
+        continue
+      }
       counters.devicesSkipped &+= UInt64(jobs[job].resolve(resolution, now))
       if jobs[job].targetCount == 0 {
         openPages[queue] -= 1

@@ -234,7 +234,7 @@ extension PageResolution {
     // It never had a token, so that nothing was sent to it.
     case .skipped(.noToken): skip()
     case .skipped: skip(device: record.id.utf8.span)
-    case .elsewhere: settled()
+    case .elsewhere: waitForAnother()
     }
   }
 
