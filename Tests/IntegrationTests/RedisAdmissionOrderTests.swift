@@ -48,28 +48,52 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
-  /// Each of its copies has a point. Another job that came between them is older than the last one.
+  /// It is as new as its first copy: the job that came between its copies is newer, and its copies supersede none of each other.
   @Test(arguments: Kind.allCases) func aJobThatIsPublishedTwice_isNotOlderThanItself(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
-        let job = makeJob(token: "twice", collapseID: "match-7")
         let second = driver.now.unixMilliseconds / 1_000
-        func point(_ number: Int64) -> Int64 { second * 1_000_000 + number }
-        #expect(try Answered(driver.answer(driver.ask(makeJob(token: "twice"), id: 9))) == .proceed)
-        for (id, number) in [(1, 10), (2, 20), (1, 30)] as [(UInt64, Int64)] {
-          let ask = driver.ask(job, id: id, timestamp: second, point: point(number))
-          #expect(try Answered(driver.answer(ask)) == .limited)
+        func ask(_ token: String, _ id: UInt64, _ number: Int64, waited: Bool = false) throws -> Answered {
+          try Answered(
+            driver.answer(
+              driver.ask(
+                makeJob(token: token, collapseID: "match-7"), id: id, firstSeen: waited ? second * 1_000 : nil,
+                timestamp: second, point: second * 1_000_000 + number)))
         }
-        for (id, number, answer) in [(1, 10, .limited), (2, 20, .superseded), (1, 30, .limited)]
-          as [(UInt64, Int64, Answered)]
-        {
-          let ask = driver.ask(
-            job, id: id, firstSeen: second * 1_000, timestamp: second, point: point(number))
-          #expect(try Answered(driver.answer(ask)) == answer, "job \(id), point \(number)")
+        for token in ["twice", "itself"] {
+          #expect(try Answered(driver.answer(driver.ask(makeJob(token: token), id: 9))) == .proceed)
         }
+        #expect(
+          try [ask("twice", 1, 10), ask("twice", 2, 20), ask("twice", 1, 30)] == [.limited, .limited, .superseded])
+        #expect(
+          try [ask("twice", 1, 10, waited: true), ask("twice", 2, 20, waited: true)] == [.superseded, .limited])
+        // The copy that came first asks last.
+        #expect(try [ask("itself", 1, 20), ask("itself", 1, 10, waited: true)] == [.limited, .limited])
       }
     }
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
+  /// The worker that had it ended, and others sent newer ones meanwhile: one, or more than have a place.
+  @Test(arguments: Kind.allCases, [1, 3, 4, 9])
+  func aJobThatIsDeliveredAgain_isNoNewerThanItWas(kind: Kind, newer: Int) throws {
+    struct Scenario: AdmissionScenario {
+      let newer: Int
+
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "again", collapseID: "match-7")
+        let start = driver.now.unixMilliseconds * 1_000
+        for number in 0...newer {
+          let ask = driver.ask(job, id: UInt64(number), point: start + Int64(number))
+          #expect(try Answered(driver.answer(ask)) == .proceed)
+        }
+        let again = driver.ask(job, id: 0, takeover: .anyClaim, point: start + 1_000_000)
+        #expect(try Answered(driver.answer(again)) == .repeated(.superseded))
+        let newest = driver.ask(job, id: UInt64(newer), takeover: .anyClaim, point: start + 1_000_001)
+        #expect(try Answered(driver.answer(newest)) == .repeated(.proceed))
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 50, perSecond: 100), Scenario(newer: newer))
   }
 
   /// A job waits after its first attempt while a newer one is sent, and comes back by its point: a copy, or the same delivery again.

@@ -39,15 +39,40 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     var apnsID: UUIDValue
   }
 
-  /// Of the newest job with a collapse id.
-  private struct Place: Sendable {
-    /// On the scale of `JobOrder`.
-    var point: Int64
-    var apnsID: UUIDValue
+  /// Of the last jobs with a collapse id, the newest first.
+  private struct Places: Sendable {
+    private struct Place: Sendable {
+      /// On the scale of `JobOrder`.
+      var point: Int64 = 0
+      var apnsID = UUIDValue(high: 0, low: 0)
+    }
 
-    /// A copy of the newest job may have another place.
-    func supersedes(_ request: AdmissionRequest) -> Bool {
-      request.order.isOlder(than: point) && request.apnsID != apnsID
+    private var places = InlineArray<4, Place>(repeating: Place())
+    private var count = 0
+
+    /// It is as new as its first copy, however it comes again: published twice, or taken from a worker that ended.
+    private func own(_ request: AdmissionRequest) -> Int64? {
+      for index in 0..<count where places[index].apnsID == request.apnsID { return places[index].point }
+      return nil
+    }
+
+    /// - Parameter isClaimed: it was admitted: without a place among the last ones, it is older than they are.
+    func supersede(_ request: AdmissionRequest, isClaimed: Bool) -> Bool {
+      // A copy of the newest job may have another place.
+      guard count > 0, places[0].apnsID != request.apnsID else { return false }
+      guard let own = own(request) else {
+        return isClaimed && count == places.count || request.order.isOlder(than: places[0].point)
+      }
+      return min(request.order.latest, own) < places[0].point
+    }
+
+    mutating func note(_ request: AdmissionRequest) {
+      guard own(request) == nil else { return }
+      let place = Place(point: request.order.earliest, apnsID: request.apnsID)
+      let index = count > 0 && places[0].point > place.point ? 1 : 0
+      for later in stride(from: min(count, places.count - 1), to: index, by: -1) { places[later] = places[later - 1] }
+      places[index] = place
+      count = min(count + 1, places.count)
     }
   }
 
@@ -78,8 +103,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private var runs: UInt32 = 0
   /// The newest job of each collapse id of which a job was delayed.
   private var collapsed: AdmissionTable<CollapseKey, Newest>
-  /// The place of the newest job of each collapse id (`JobOrder`).
-  private var places: AdmissionTable<CollapseKey, Place>
+  /// The places of the last jobs of each collapse id (`JobOrder`).
+  private var places: AdmissionTable<CollapseKey, Places>
 
   package init(settings: Settings) {
     self.settings = settings
@@ -133,7 +158,11 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
-    if request.isOrdered, let place = place(of: request, now), place.supersedes(request) { return .superseded }
+    if let places = places(of: request, now),
+      places.supersede(request, isClaimed: claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds) != nil)
+    {
+      return .superseded
+    }
     return recallDead(request, now: now)?.asRepeated
   }
 
@@ -160,8 +189,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
     if request.claim == 0 { return .proceed }
     // Also of its own claim: it waited, and a newer one came meanwhile.
-    let place = place(of: request, now)
-    if let place, place.supersedes(request) { return .superseded }
+    let places = places(of: request, now)
+    if let places, places.supersede(request, isClaimed: claim != nil) { return .superseded }
     var run: UInt32 = 0
     if let claim, claim.number == request.claim {
       run = claim.run
@@ -176,17 +205,17 @@ package struct AdmissionMemory: ~Copyable, Sendable {
         if case .limited(let milliseconds) = state.charge(
           inRun: claim?.run, limit: limit, nowMicroseconds: nowMicroseconds)
         {
-          return limited(request, place, milliseconds, now)
+          return limited(request, places, milliseconds, now)
         }
         run = state.run
         keep(state, for: rateKey, now: now)
       } else if let milliseconds = known?.tightMilliseconds(nowMicroseconds: nowMicroseconds), milliseconds > 0,
         claim?.run != known?.run
       {
-        return limited(request, place, milliseconds, now)
+        return limited(request, places, milliseconds, now)
       }
     }
-    notePlace(request, place, now)
+    notePlace(request, places, now)
     let deadline = now.monotonicMilliseconds + settings.claimSeconds * 1000
     claimedUntil = max(claimedUntil, deadline)
     claims.set(
@@ -211,32 +240,31 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return false
   }
 
-  /// The place of the newest job with its collapse id that was admitted, or waits; nil: its order is not kept.
-  private mutating func place(of request: AdmissionRequest, _ now: Now) -> Place? {
+  /// The places of the last jobs with its collapse id that were admitted, or wait; nil: its order is not kept.
+  private mutating func places(of request: AdmissionRequest, _ now: Now) -> Places? {
     guard request.collapse != 0, request.isOrdered else { return nil }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
-    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds)
-      ?? Place(point: 0, apnsID: request.apnsID)
+    return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds) ?? Places()
   }
 
-  /// The newest job was admitted, or waits.
-  private mutating func notePlace(_ request: AdmissionRequest, _ newest: Place?, _ now: Now) {
-    guard let newest else { return }
+  /// The job was admitted, or waits.
+  private mutating func notePlace(_ request: AdmissionRequest, _ known: Places?, _ now: Now) {
+    guard var known else { return }
+    known.note(request)
     // A job that is replayed or that was paused comes back later than its age allows.
     let end = now.monotonicMilliseconds + max(settings.collapseMilliseconds, settings.outcomeSeconds * 1000)
     orderedUntil = max(orderedUntil, end)
     places.set(
-      newest.point > request.order.earliest ? newest : Place(point: request.order.earliest, apnsID: request.apnsID),
-      for: CollapseKey(device: request.device, collapse: request.collapse), endsAt: end,
+      known, for: CollapseKey(device: request.device, collapse: request.collapse), endsAt: end,
       nowMilliseconds: now.monotonicMilliseconds)
   }
 
   /// It waits, or is dropped: then it supersedes nothing.
   private mutating func limited(
-    _ request: AdmissionRequest, _ newest: Place?, _ milliseconds: Int64, _ now: Now
+    _ request: AdmissionRequest, _ places: Places?, _ milliseconds: Int64, _ now: Now
   ) -> Admission {
     if !request.isDropped {
-      notePlace(request, newest, now)
+      notePlace(request, places, now)
       noteDelayed(request, now)
     }
     return .limited(retryAfterMilliseconds: milliseconds)

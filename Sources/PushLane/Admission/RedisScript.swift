@@ -42,8 +42,8 @@ package enum RedisScript {
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
   /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate). For one
-  /// with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the newest place is in a separate key,
-  /// `<prefix>{<device>}:s<hash of the collapse id>`, in decimal, with the job's name in hex.
+  /// with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
+  /// separate key, `<prefix>{<device>}:s<hash of the collapse id>`, the newest first: each in decimal, the job's name in hex, a comma.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
@@ -53,8 +53,9 @@ package enum RedisScript {
   /// `superseded` by a newer job with its collapse id; `repeated`, followed by one of the numbers or `superseded` = that decision, but a
   /// copy was admitted before and its result is unknown.
   package static let admit = #"""
-    local call, pcall, byte, find, sub, format, max, ceil, pack, number_of =
-      redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, math.max, math.ceil, struct.pack, struct.unpack
+    local call, pcall, byte, find, sub, format, min, max, ceil, pack, number_of =
+      redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, math.min, math.max, math.ceil, struct.pack,
+      struct.unpack
     local settings = ARGV[#KEYS + 1]
     local delayed, remembered, promised = number_of('<ddd', settings)
     local kept = remembered + promised
@@ -208,19 +209,42 @@ package enum RedisScript {
 
     -- Charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
     -- (`is_shared`). Its own claim is made anew, and was paid for.
-    local function charge(device, ask, value, rule, has_records, charged, is_own, is_shared)
-      local collapsed, received, newest, whose, ordered, place
+    local function charge(device, ask, value, rule, has_records, charged, claim, is_own, is_shared)
+      local collapsed, received, newest, whose, ordered, places
       local has_collapse = #ask > 21 and byte(ask, 22) ~= 0
       if has_collapse then whose = ' ' .. hex(sub(ask, 2, 9)) end
       -- Also of its own claim: it waited, and a newer one came meanwhile.
       if has_collapse and #ask > 42 then
         ordered = device .. ':s' .. sub(ask, 22, 29)
         local earliest, latest = number_of('<dd', ask, 43)
-        local known, holder = string.match(get(ordered) or '', '^(%d+)(.*)')
-        known = tonumber(known)
+        places = get(ordered) or ''
+        -- Of a version that kept one.
+        if #places > 0 and byte(places, -1) ~= 44 then places = places .. ',' end
+        local first, holder = string.match(places, '^(%d+)( %x+)')
+        local known = tonumber(first)
+        local _, all = find(places, '^[^,]*,[^,]*,[^,]*,[^,]*,')
+        -- It is as new as its first copy, however it comes again: published twice, or taken from a worker that ended. One that was admitted,
+        -- and has no place among the last ones, is older than they are.
+        local own = find(places, whose, 1, true)
+        if own then
+          local its = tonumber(string.match(sub(places, 1, own - 1), '%d+$'))
+          earliest, latest = min(earliest, its), min(latest, its)
+        elseif all and claim then
+          latest = 0
+        end
         -- A copy of its own may have another place.
         if known and known > latest and holder ~= whose then return redis.status_reply('superseded') end
-        place = known and known > earliest and format('%.0f', known) .. holder or format('%.0f', earliest) .. whose
+        if not own then
+          local place = format('%.0f', earliest) .. whose .. ','
+          if known and known > earliest then
+            local rest = #first + #holder + 2
+            places = sub(places, 1, rest - 1) .. place .. sub(places, rest)
+          else
+            places = place .. places
+          end
+          _, all = find(places, '^[^,]*,[^,]*,[^,]*,[^,]*,')
+          if all then places = sub(places, 1, all) end
+        end
       elseif has_collapse and not is_own then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
         local known = waiting > seconds and get(collapsed)
@@ -236,7 +260,7 @@ package enum RedisScript {
       local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
       if wait > 0 and #ask > 37 and byte(ask, 42) % 16 > 7 then return ceil(wait / 1000) end
-      if place then pcall('SET', ordered, place, 'EX', format('%.0f', max(delayed, remembered))) end
+      if places then pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered))) end
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
         if waiting < seconds + delayed then
@@ -302,7 +326,7 @@ package enum RedisScript {
           write(device, value, life())
         end
       end
-      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, is_own, is_repeated and claim)
+      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, claim, is_own, is_repeated and claim)
       if not is_repeated then return answer end
       if type(answer) == 'number' then return redis.status_reply('repeated ' .. format('%.0f', answer)) end
       return answer.ok and redis.status_reply('repeated ' .. answer.ok) or answer
