@@ -221,6 +221,8 @@ final class ExpansionRunner {
         publish(delivery, step, fixed, areRepeated: true)
       case .success(.paused):
         counters.waitsPaused += 1
+        // Nothing is read while it is paused: that is not the time for which its devices could not be read.
+        unreadable.forget(step)
         wait(delivery, seconds: ExpansionRunner.delay(waited: loop.now.unixMilliseconds - delivery.firstSeen))
         end(step.id)
       case .success(.full):
