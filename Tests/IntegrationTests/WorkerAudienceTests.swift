@@ -26,54 +26,6 @@ struct WorkerAudienceTests {
     #expect(world.children(of: "early").count == 3)
   }
 
-  /// Another program's value is where the registry of one app keeps the devices of a user.
-  @Test func aJobWhoseDevicesCannotBeRead_endsWithItsTime() throws {
-    let world = try AudienceWorld("unreadable")
-    try world.registry.register(0..<2, user: { ["u-1", "u-2"][$0] })
-    let redis = try RedisServer.shared()
-    let keys = try redis.cli(["--scan", "--pattern", "\(world.world.prefix):{*}:p:*"]).split(separator: "\n")
-    #expect(!keys.isEmpty)
-    for key in keys.map(String.init) { try redis.cli(["SET", key, "another program's"]) }
-    let end = Int64(Date().timeIntervalSince1970) + 4
-    try world.publish("lost", to: #"{"users":["u-1"]}"#, more: #""expiration":\#(end),"#)
-    try world.world.runUntilEmpty()
-    let outcome = try world.waitForEnd(of: "lost")
-    #expect(outcome.outcome == "expired" && outcome.summary == nil)
-    #expect(
-      outcome.detail?.hasPrefix("to.users: the job expired while its devices could not be read: ") ?? false
-        && outcome.detail?.contains("does something else use this key?") ?? false, "\(outcome.detail ?? "")")
-    #expect(try world.jobs("show", "lost").errors.contains("lost is not known"))
-  }
-
-  /// It was paused for hours: the first reading that fails is not its end.
-  @Test func anOldJobWhoseDevicesCannotBeReadForAMoment_isSent() throws {
-    let world = try AudienceWorld("moment")
-    try world.registry.register(0..<2, user: { ["u-1", "u-2"][$0] })
-    let redis = try RedisServer.shared()
-    let keys = try redis.cli(["--scan", "--pattern", "\(world.world.prefix):{*}:p:*"]).split(separator: "\n")
-      .map(String.init)
-    for key in keys {
-      try redis.cli(["RENAME", key, "\(key)-kept"])
-      try redis.cli(["SET", key, "another program's"])
-    }
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
-    defer { admin.close() }
-    try world.world.runUntilEmpty()
-    let properties = AMQPProperties()
-    properties.addHeader("x-herald-first-seen", Int64(Date().timeIntervalSince1970 - 7_200) * 1_000)
-    try admin.publish(
-      to: AMQPExchange("", isMandatory: true), routingKey: "\(world.world.prefix).expansions", properties: properties,
-      body: Array(
-        #"{"version":1,"id":"old","app":"com.example.app","push_type":"alert","to":{"users":["u-1"]},"payload":{"aps":{"alert":"x"}}}"#
-          .utf8))
-    try admin.waitForConfirms()
-    let worker = try world.world.startWorker()
-    #expect(worker.waitForLine("does something else use this key?"))
-    for key in keys { try redis.cli(["RENAME", "\(key)-kept", key]) }
-    #expect(try world.waitForEnd(of: "old").summary == ["devices": 1, "accepted": 1])
-    #expect(worker.drain(seconds: 20) == 0)
-  }
-
   @Test func usersDevicesAndNobody() throws {
     let world = try AudienceWorld("audience")
     // Three users have four devices, one without a token; d-9 has no user.
