@@ -57,7 +57,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     }
 
     /// - Parameter isClaimed: it was admitted: without a place among the last ones, it is older than they are.
-    func supersede(_ request: AdmissionRequest, isClaimed: Bool) -> Bool {
+    func supersedes(_ request: AdmissionRequest, isClaimed: Bool) -> Bool {
       // A copy of the newest job may have another place.
       guard count > 0, places[0].apnsID != request.apnsID else { return false }
       guard let own = own(request) else {
@@ -153,16 +153,11 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   package mutating func recall(_ request: AdmissionRequest, now: Now) -> Admission? {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowMilliseconds: now.monotonicMilliseconds) { return .duplicate(outcome) }
-    if let claim = claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds),
-      !request.owns(claim.number), waits(request, for: claim, now: now)
-    {
+    let claim = claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds)
+    if let claim, !request.owns(claim.number), waits(request, for: claim, now: now) {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
-    if let places = places(of: request, now),
-      places.supersede(request, isClaimed: claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds) != nil)
-    {
-      return .superseded
-    }
+    if let places = places(of: request, now), places.supersedes(request, isClaimed: claim != nil) { return .superseded }
     return recallDead(request, now: now)?.asRepeated
   }
 
@@ -190,7 +185,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     if request.claim == 0 { return .proceed }
     // Also of its own claim: it waited, and a newer one came meanwhile.
     let places = places(of: request, now)
-    if let places, places.supersede(request, isClaimed: claim != nil) { return .superseded }
+    if let places, places.supersedes(request, isClaimed: claim != nil) { return .superseded }
     var run: UInt32 = 0
     if let claim, claim.number == request.claim {
       run = claim.run

@@ -227,7 +227,7 @@ final class ExpansionRunner {
         end(step.id)
       case .success(.full):
         counters.waitsForPages += 1
-        _ = full.since(step, now: loop.now.monotonic)
+        full.since(step, now: loop.now.monotonic)
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
         end(step.id)
       }

@@ -143,6 +143,7 @@ extension ExpansionRunner {
   /// A step waits no longer for open pages: where Redis failed over and lost their ends, they are open for ever, and the devices of later
   /// steps would be missed.
   private static let fullMilliseconds: Int64 = 600_000
+
   /// From this number of open pages on the step waits.
   func openMaximum(_ step: Step) -> Int {
     guard let since = full[step], loop.now.monotonic.milliseconds(since: since) >= ExpansionRunner.fullMilliseconds
@@ -163,6 +164,7 @@ extension ExpansionRunner {
     }
 
     /// The first call notes the time.
+    @discardableResult
     mutating func since(_ step: Step, now: Instant) -> Instant {
       if let known = self[step] { return known }
       if times.count >= StepTimes.countMaximum { times = [:] }

@@ -275,8 +275,8 @@ package final class AudienceAuditor {
     judge(job, AudienceAuditor.counts(text))
   }
 
-  /// The job expired by a wrong clock, a worker's or Redis', or in a late copy: one whose confirm was lost after its handover is delivered again, and after a storm
-  /// of lost connections a copy waits for so many others that it is over.
+  /// The job expired by a wrong clock, a worker's or Redis', or in a late copy: one whose confirm was lost after its handover is delivered
+  /// again, and after a storm of lost connections a copy waits for so many others that it is over.
   func hasExpiredEarly(_ outcome: String, _ job: Job) -> Bool {
     guard outcome.contains("\"outcome\":\"expired\""), AudienceAuditor.summary(outcome) == nil else { return false }
     let age = (WorkerAuditor.number("completed_at", in: Array(outcome.utf8)) ?? 0) - job.publishedAt
