@@ -24,6 +24,52 @@ extension WorkerAudienceTests {
     #expect(try world.jobs("show", "lost").errors.contains("lost is not known"))
   }
 
+  /// The same of a start and an update of an activity.
+  @Test func anActivitysJobsThatCannotBeRead_endWithTheirTime() throws {
+    let world = try AudienceWorld("unread-activity")
+    let redis = try RedisServer.shared()
+    func overwrite(_ pattern: String) throws {
+      let keys = try redis.cli(["--scan", "--pattern", "\(world.world.prefix):{*}:a:\(pattern)"]).split(separator: "\n")
+      try #require(!keys.isEmpty)
+      for key in keys.map(String.init) {
+        try redis.cli(["DEL", key])
+        try redis.cli(["SET", key, "another program's"])
+      }
+    }
+    let device = """
+      {"kind":"device","at":1700000000000,"app":"com.example.app","device":"d-1","user":"u-1",\
+      "push_to_start":{"*":"\(String(repeating: "ab", count: 32))"}}
+      """
+    let scope = ["--app", "com.example.app", "--environment", "production"]
+    #expect(try world.world.herald(["devices", "import"] + scope, input: device).status == 0)
+    func publish(_ id: String, _ event: String = "update") throws {
+      let end = Int64(Date().timeIntervalSince1970) + 4
+      let isStart = event == "start"
+      let job = ActivityWorld.job(
+        id, isStart ? #"{"users":["u-1"]}"# : #"{"activity":"ride"}"#,
+        isStart ? ActivityWorld.start : #"{"aps":{"event":"update","content-state":{}}}"#,
+        #"\#(isStart ? #""activity":"ride","# : "")"expiration":\#(end),"#)
+      try world.world.publish(job, routingKey: "bulk")
+    }
+    func expectExpired(_ id: String) throws {
+      let outcome = try world.waitForEnd(of: id)
+      #expect(outcome.outcome == "expired" && outcome.summary == nil, "\(outcome)")
+      #expect(outcome.detail?.contains("the job expired while its devices could not be read: ") ?? false, "\(outcome)")
+    }
+    try publish("start", "start")
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "start").summary == ["devices": 1, "accepted": 1])
+    try overwrite("c:ride")
+    try publish("members")
+    try world.world.runUntilEmpty()
+    try expectExpired("members")
+    try overwrite("h:ride")
+    try publish("update")
+    try publish("again", "start")
+    try world.world.runUntilEmpty()
+    for id in ["update", "again"] { try expectExpired(id) }
+  }
+
   /// It was paused for hours: the first reading that fails is not its end.
   @Test func anOldJobWhoseDevicesCannotBeReadForAMoment_isSent() throws {
     let world = try AudienceWorld("moment")

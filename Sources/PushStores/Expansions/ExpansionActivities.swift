@@ -41,9 +41,7 @@ extension ExpansionRunner {
         ) { [self] part in
           guard !delivery.isGone else { return }
           switch part {
-          case .failed(let text), .refused(let text):
-            waitForRedis(delivery, text)
-            end(step.id)
+          case .failed(let text), .refused(let text): later(delivery, step, text)
           case .found(let ordinals, _, _, _):
             devices.fingerprints(of: ordinals, since: generation, in: step.scope) { [self] result in
               guard !delivery.isGone else { return }
@@ -104,6 +102,8 @@ extension ExpansionRunner {
 
   private func taken(_ taken: ActivityTaker.Taken, _ delivery: ExpansionDelivery, _ step: Step) {
     guard !delivery.isGone else { return }
+    if case .failed(let text) = taken { return later(delivery, step, text) }
+    unreadable.forget(step)
     switch taken {
     case .publish(let body):
       supersedeHeld(step)
@@ -120,9 +120,7 @@ extension ExpansionRunner {
     case .early: waitForStart(delivery, step)
     case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
     case .refused(let error): withdraw(.invalid(error.detail), delivery, step)
-    case .failed(let text):
-      waitForRedis(delivery, text)
-      end(step.id)
+    case .failed(let text): later(delivery, step, text)
     }
   }
 
@@ -208,9 +206,9 @@ extension ExpansionRunner {
 
   /// Finds the devices of an update or end.
   func evaluate(
-    _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, from ordinal: UInt32, maximum: Int
+    _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, maximum: Int
   ) {
-    let after = ordinal == 0 ? nil : ordinal - 1
+    let after = delivery.ordinal == 0 ? nil : delivery.ordinal - 1
     let generation = devices.generation
     devices.epoch(in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
@@ -222,7 +220,7 @@ extension ExpansionRunner {
           switch result {
           case .failure(let failure): later(delivery, step, "\(failure)")
           case .success(let live):
-            let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
+            let next = live.ordinals.last.map { $0 &+ 1 } ?? delivery.ordinal
             let parts = Parts(epoch: epoch, generation: generation, usual: live.ordinals)
             expectBroadcast(delivery, step, of: id) { [self] in
               fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)

@@ -187,7 +187,7 @@ extension ExpansionRunner {
         guard activity?.channel != nil else { return then() }
         store.expectBroadcast(step.id) { [self] result in
           guard !delivery.isGone else { return }
-          if case .failure(let failure) = result { return later(delivery, step, failure.text) }
+          if case .failure(let failure) = result { return again(delivery, step, failure.text) }
           delivery.expectsBroadcast = true
           then()
         }
@@ -203,7 +203,7 @@ extension ExpansionRunner {
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): again(delivery, step, "\(failure)")
       case .success(let activity):
         guard let channel = activity?.channel else {
           guard isRepeated || delivery.expectsBroadcast else { return then(.none) }
@@ -215,7 +215,7 @@ extension ExpansionRunner {
         store.progress(step.id) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
-          case .failure(let failure): later(delivery, step, failure.text)
+          case .failure(let failure): again(delivery, step, failure.text)
           case .success(let progress):
             let isOpen = progress?.broadcast.map(\.letter.isEmpty) ?? (progress?.isCancelled != true)
             then(isOpen ? .message(broadcast) : .none)
@@ -236,7 +236,7 @@ extension ExpansionRunner {
     store.settle(settlement) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, failure.text)
+      case .failure(let failure): again(delivery, step, failure.text)
       case .success(let isComplete): then(isComplete ? .lost : .none)
       }
     }

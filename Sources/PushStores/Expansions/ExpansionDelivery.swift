@@ -56,6 +56,8 @@ final class ExpansionDelivery {
   let unfinishedDeliveries: UInt32
   /// Whose share it takes while it is in progress; nil: nobody's.
   var app: ByteText?
+  /// The first ordinal that its step looks up.
+  var ordinal: UInt32 = 0
   /// A broadcast of its job's is counted with the pages.
   var expectsBroadcast = false
   private(set) var publishes: [Publish] = []

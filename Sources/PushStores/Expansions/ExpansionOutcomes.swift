@@ -50,7 +50,7 @@ extension ExpansionRunner {
     store.progress(step.id) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, failure.text)
+      case .failure(let failure): again(delivery, step, failure.text)
       case .success(let progress):
         guard let progress, progress.phase == .completed else {
           delivery.finish()
@@ -68,7 +68,7 @@ extension ExpansionRunner {
         guard step.isLeave, let id = step.activity, !progress.isDryRun else { return tell(nil) }
         // Found anew: Redis keeps no names of devices for it.
         nameOutOfReach(step, id, progress, delivery) { [self] in
-          later(delivery, step, $0.text)
+          again(delivery, step, $0.text)
         } then: {
           tell($0)
         }

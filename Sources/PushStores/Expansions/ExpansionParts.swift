@@ -80,12 +80,6 @@ extension ExpansionRunner {
       }
     }
   }
-
-  /// Redis did not answer about a step, which comes again.
-  func later(_ delivery: ExpansionDelivery, _ step: Step, _ text: String) {
-    waitForRedis(delivery, text)
-    end(step.id)
-  }
 }
 
 extension AudienceQuery {

@@ -211,10 +211,11 @@ final class ExpansionRunner {
         refuseTwin(delivery)
         end(step.id)
       case .success(.evaluate(let ordinal)):
+        delivery.ordinal = ordinal
         if isGivenUp(delivery) {
-          giveUp(delivery, step, from: ordinal)
+          giveUp(delivery, step)
         } else {
-          checkDryRun(delivery, step) { [self] in evaluate(delivery, step, from: ordinal) }
+          checkDryRun(delivery, step) { [self] in evaluate(delivery, step) }
         }
       case .success(.publish(let fixed)):
         // Whoever fixed them may have published them, and Redis may not be there to tell which devices have their push.
@@ -234,26 +235,24 @@ final class ExpansionRunner {
     }
   }
 
-  private func evaluate(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
+  private func evaluate(_ delivery: ExpansionDelivery, _ step: Step) {
     let maximum = step.isDryRun ? settings.countedDevices : settings.stepDevices
-    if let id = step.membersOf { return evaluate(delivery, step, membersOf: id, from: ordinal, maximum: maximum) }
+    if let id = step.membersOf { return evaluate(delivery, step, membersOf: id, maximum: maximum) }
     guard let audience = step.audience else { return refuseStep(delivery, step, "is not a valid segment code") }
     // All steps of a job use the first one's days, so that its audience does not change while it is expanded.
     let generation = devices.generation
     reader.read(
-      audience, in: step.scope, from: ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
+      audience, in: step.scope, from: delivery.ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
     ) { [self] part in
       guard !delivery.isGone else { return }
       switch part {
-      case .failed(let text):
-        later(delivery, step, from: ordinal, text)
+      case .failed(let text): later(delivery, step, text)
       case .refused(let text) where step.cursor.step == 0:
         refuseStep(delivery, step, text)
       case .refused(let text):
         // Its segment was deleted meanwhile: nobody else is in it.
-        endEarly(delivery, step, from: ordinal, because: "to.segment \(text)")
+        endEarly(delivery, step, because: "to.segment \(text)")
       case .found(let ordinals, let next, let given, let epoch):
-        unreadable.forget(step)
         let parts = Parts(epoch: epoch, generation: generation, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
           return fix(delivery, step, parts, next: next, given: given)
@@ -279,6 +278,7 @@ final class ExpansionRunner {
   private func fix(
     _ delivery: ExpansionDelivery, _ step: Step, _ pages: [PageOrdinals], counted: UInt64, next: UInt32?, given: UInt32
   ) {
+    unreadable.forget(step)
     store.fix(
       step.id, step: step.cursor.step, pages: pages, counted: counted, next: next, ordinals: given
     ) { [self] result in

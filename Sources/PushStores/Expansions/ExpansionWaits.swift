@@ -43,11 +43,11 @@ extension ExpansionRunner {
   }
 
   /// No more devices are looked up. The job ends early, with those that it has; without any it fails, and its dead letter can be replayed.
-  func giveUp(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
+  func giveUp(_ delivery: ExpansionDelivery, _ step: Step) {
     counters.givenUp += 1
     notice(
       .error, "the job \(step.id) for an audience is \(reason(delivery)); see why workers end, and its outcome")
-    guard step.cursor.step == 0 else { return endEarly(delivery, step, from: ordinal, because: reason(delivery)) }
+    guard step.cursor.step == 0 else { return endEarly(delivery, step, because: reason(delivery)) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     refuseJob(delivery, job, reason(delivery), as: .failed, id: nil)
@@ -55,11 +55,11 @@ extension ExpansionRunner {
   }
 
   /// The job ends with the devices that it has.
-  func endEarly(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32, because why: String) {
+  func endEarly(_ delivery: ExpansionDelivery, _ step: Step, because why: String) {
     store.endEarly(step.id, because: why) { [self] result in
       guard !delivery.isGone else { return }
-      if case .failure(let failure) = result { return later(delivery, step, failure.text) }
-      fix(delivery, step, Parts(generation: devices.generation), next: nil, given: ordinal)
+      if case .failure(let failure) = result { return again(delivery, step, failure.text) }
+      fix(delivery, step, Parts(generation: devices.generation), next: nil, given: delivery.ordinal)
     }
   }
 
@@ -108,19 +108,25 @@ extension ExpansionRunner {
     wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
   }
 
-  /// The step's devices could not be read. It is retried, but not for ever: what is wrong may be wrong for good, such as another program's
+  /// Redis did not answer about a step, which comes again.
+  func again(_ delivery: ExpansionDelivery, _ step: Step, _ text: String) {
+    waitForRedis(delivery, text)
+    end(step.id)
+  }
+
+  /// What the step needs could not be read, and nothing of it is published. It is retried, but not for ever: what is wrong may be wrong for good, such as another program's
   /// value in a key. The job may be older than its maximum age, because it was paused: what counts is since when nothing could be read.
-  func later(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32, _ text: String) {
+  func later(_ delivery: ExpansionDelivery, _ step: Step, _ text: String) {
     let now = loop.now
     let isExpired = settings.retry.isExpired(
       enqueuedAt: now.unixMilliseconds, expiration: step.expiration, now: now)
     let since = unreadable.since(step, now: now.monotonic)
     guard isExpired || now.monotonic.milliseconds(since: since) >= settings.retry.ageMaximumSeconds * 1_000 else {
-      return later(delivery, step, text)
+      return again(delivery, step, text)
     }
     unreadable.forget(step)
     let why = "\(isExpired ? "the job expired while " : "")its devices could not be read: \(text)"
-    guard step.cursor.step == 0 else { return endEarly(delivery, step, from: ordinal, because: why) }
+    guard step.cursor.step == 0 else { return endEarly(delivery, step, because: why) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     notice(.error, "the job \(step.id) for an audience: \(why)")
