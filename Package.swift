@@ -156,7 +156,8 @@ let package = Package(
     // Counts a lane's allocations: part of the measurements, of nothing else.
     .target(name: "CAllocations"),
     // The measurements, the fault table and the simulations.
-    executable("herald-bench", ["Measurements", "FaultTable", "LaneSimulation", "WorkerSimulation", "PushCore"]),
+    executable(
+      "herald-bench", ["Measurements", "FaultTable", "LaneSimulation", "WorkerSimulation", "PushIO", "PushCore"]),
     // The measurements alone: a release build without the simulations.
     executable("herald-measure", ["Measurements", "PushCore"]),
 

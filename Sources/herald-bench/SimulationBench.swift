@@ -1,5 +1,6 @@
 import ArgumentParser
 import LaneSimulation
+import PushIO
 
 struct SimulationBench: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -37,6 +38,8 @@ struct SimulationBench: ParsableCommand {
   }
 
   func run() throws {
+    // In the order of sets and dictionaries too: else a seed is one of several worlds.
+    try ProcessRestart.withEnvironment("SWIFT_DETERMINISTIC_HASHING", "1")
     if worker { try WorkerSimulationRun(options, workers).run() } else { try playLane() }
   }
 
