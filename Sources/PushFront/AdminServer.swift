@@ -10,6 +10,9 @@ package import PushWorker
 /// The worker's HTTP server: `/livez`, `/readyz` and `/metrics` for probes and Prometheus, `/status` for operators, and for those who may
 /// change something `POST /credentials/NAME/revoke` and `unrevoke`.
 package enum AdminServer {
+  /// A connection without a request is closed after this.
+  private static let idleSeconds: Int64 = 30
+
   /// A service that serves `worker` until its group shuts down. `isUp` is called when it listens.
   package static func application(
     for worker: Worker, host: String, port: Int, logger: Logger, isUp: @escaping @Sendable () -> Void
@@ -18,6 +21,7 @@ package enum AdminServer {
     quiet.logLevel = max(logger.logLevel, .warning)
     return Application(
       router: router(for: worker),
+      server: .http1(configuration: .init(idleTimeout: .seconds(AdminServer.idleSeconds))),
       configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "herald"),
       onServerRunning: { channel in
         logger.info("admin front is up", metadata: ["address": "\(address(channel.localAddress) ?? host)"])

@@ -1,5 +1,6 @@
 import ArgumentParser
 import PushFront
+import PushIO
 import PushWorker
 
 struct GatewayCommand: AsyncParsableCommand {
@@ -15,6 +16,7 @@ struct GatewayCommand: AsyncParsableCommand {
   @OptionGroup var common: CommonOptions
 
   func run() async throws {
+    OpenFiles.raiseLimit()
     let (configuration, logger) = try common.begin()
     let group: GatewayGroup
     do {

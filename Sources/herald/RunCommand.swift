@@ -1,5 +1,6 @@
 import ArgumentParser
 import PushFront
+import PushIO
 import PushWorker
 
 struct RunCommand: AsyncParsableCommand {
@@ -19,6 +20,7 @@ struct RunCommand: AsyncParsableCommand {
   var untilEmpty = false
 
   func run() async throws {
+    OpenFiles.raiseLimit()
     let (configuration, logger) = try common.begin()
     let worker: Worker
     do {

@@ -23,6 +23,28 @@ struct WorkerAdminTests {
     "herald_jobs_isolated_total",
   ]
 
+  /// Whoever may only connect uses up neither the port nor the descriptors of the worker.
+  @Test func connectionsThatAskNothing_areClosed() throws {
+    let world = try WorkerWorld("idle")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let limits = try String(contentsOfFile: "/proc/\(worker.child.pid)/limits", encoding: .utf8)
+    let files = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max open files") })
+    let words = files.split(separator: " ")
+    #expect(words.count >= 5 && words[3] == words[4], "\(files)")
+    let idle = try RawSocket(port: world.adminPort)
+    let half = try RawSocket(port: world.adminPort)
+    half.send(Array("GET /live".utf8))
+    for socket in [idle, half] {
+      let isClosed = ChildProcess.poll(timeoutMilliseconds: 45_000, everyMilliseconds: 100) { () -> Bool? in
+        _ = socket.receive(milliseconds: 10)
+        return socket.isAtEnd ? true : nil
+      }
+      #expect(isClosed == true)
+    }
+    #expect(world.admin("/livez")?.status == 200)
+  }
+
   @Test func probesAndMetrics() throws {
     var options = WorkerWorld.Options()
     options.lanes = 2

@@ -1,5 +1,6 @@
-import PushIO
 import Testing
+
+@testable import PushIO
 
 /// Whose process a local connection comes from.
 @Suite struct SocketOwnerTests {
@@ -26,6 +27,21 @@ import Testing
     #expect(try user([line(client, "0100007F:1F91")]) == nil, "a connection to another port")
     #expect(try user([line("0200007F:9C40", server)]) == nil, "from another address")
     #expect(try user([]) == nil)
+  }
+
+  /// The kernel's tables change while they are read.
+  @Test func aSocketThatIsClosedMeanwhile_isFoundOrNot() throws {
+    let (client, server) = (
+      try #require(SocketOwner.Place("127.0.0.1", port: 40_000)),
+      try #require(SocketOwner.Place("127.0.0.1", port: 8080))
+    )
+    var readings = 0
+    let found = SocketOwner.user(client: client, server: server) { _ in
+      readings += 1
+      return readings == 1 ? [line("0100007F:9C40", "0100007F:1F90", user: 33)[...]] : []
+    }
+    #expect(found == 33 && readings == 1)
+    #expect(SocketOwner.user(client: client, server: server) { _ in nil } == nil)
   }
 
   /// After `close`, the kernel's table has root as the user of what is still to be sent.

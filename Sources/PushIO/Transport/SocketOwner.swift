@@ -55,12 +55,18 @@ package enum SocketOwner {
   ///   - client: the connection's remote address.
   ///   - server: its local address.
   package static func user(client: Place, server: Place) -> UInt32? {
-    let found = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].lazy.compactMap { file in
-      lines(of: file).flatMap { user(client: client, server: server, in: $0) }
-    }.first
+    let found = user(client: client, server: server) { lines(of: $0) }
     // Users of other namespaces are all this one.
     let unknown = lines(of: "/proc/sys/kernel/overflowuid")?.first.flatMap { UInt32($0) } ?? 65_534
     return found == unknown ? nil : found
+  }
+
+  /// - Parameter read: the lines of a table now. Each is read once: a socket may be closed from one time to the next.
+  static func user(client: Place, server: Place, read: (String) -> [Substring]?) -> UInt32? {
+    for file in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+      if let table = read(file), let user = user(client: client, server: server, in: table) { return user }
+    }
+    return nil
   }
 
   /// Looks in a table of the form of `/proc/net/tcp`.
