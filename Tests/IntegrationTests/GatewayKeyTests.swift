@@ -75,6 +75,28 @@ struct GatewayKeyTests {
       } == true)
   }
 
+  /// The key was valid when the head of its request came.
+  @Test func aRequestWhoseKeyIsRevokedMeanwhile_isNotTaken() throws {
+    let world = try GatewayWorld("midway")
+    let key = try world.makeKey(["--app", "com.example.app"])
+    let body = Array(world.job().utf8)
+    let socket = try RawSocket(port: world.port)
+    let head =
+      "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key)\r\nContent-Type: application/json\r\n"
+      + "Content-Length: \(body.count)\r\nConnection: close\r\n\r\n"
+    socket.send(Array(head.utf8) + body.prefix(10))
+    // Its key is read from Redis meanwhile.
+    #expect(try world.ask("POST", "/v1/jobs", key: key, body: world.job()).status == 202)
+    #expect(try world.herald(["keys", "revoke", key]).output == "revoked; taken by 1 gateway\n")
+    socket.send(Array(body.dropFirst(10)))
+    var answer = ""
+    _ = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 10) { () -> Bool? in
+      answer += String(decoding: socket.receive(milliseconds: 100), as: UTF8.self)
+      return socket.isAtEnd ? true : nil
+    }
+    #expect(answer.hasPrefix("HTTP/1.1 401") && answer.contains("the key was revoked"), "\(answer)")
+  }
+
   @Test(arguments: [false, true])
   func keysAreListedUsedAndRevoked(_ isInFile: Bool) throws {
     let folder = try TemporaryFolder("keys")

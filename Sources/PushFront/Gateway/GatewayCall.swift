@@ -10,7 +10,14 @@ struct GatewayCall: Sendable {
 
   var request: GatewayRequest { exchange.request }
 
-  func body() async throws -> GatewayBody { try await exchange.body(of: key) }
+  /// Throws a `Problem`, also where the key was revoked while the body came, or `ConnectionEnded`.
+  func body() async throws -> GatewayBody {
+    let body = try await exchange.body(of: key)
+    guard services.backend.keys.isCurrent(key) else {
+      throw Problem(.unauthorized, "the key was revoked or changed before the request was complete")
+    }
+    return body
+  }
 
   /// Reads or writes so many bytes: see `LargeWork`.
   func work<Value: Sendable>(
