@@ -198,6 +198,39 @@ struct RegistrationConsumerTests {
     )
   }
 
+  /// Something else wrote the keys of one device's user, or the mark that a user was forgotten. Registrations that came together with it are
+  /// stored.
+  @Test func whatMeetsAForeignKey_takesNoOtherWithIt() throws {
+    let redis = try RedisServer.shared()
+    let world = try ConsumerWorld(redis: redis.url)
+    func store(_ bodies: [String]) throws -> [String: UInt64] {
+      try world.publish(bodies)
+      let consumer = try world.consumer()
+      wait("the queue is empty") { consumer.isExhausted }
+      defer { end(consumer) }
+      return consumer.counters.results.reduce(into: [:]) { $0[$1.key.result, default: 0] += $1.value }
+    }
+    func buckets() throws -> Set<String> {
+      Set(try redis.cli(["--scan", "--pattern", "\(world.prefix):{*}:p:*"]).split(separator: "\n").map(String.init))
+    }
+    _ = try store([device(0)])
+    let shared = try buckets()
+    _ = try store([device(0, ",\"user\":\"u\"", at: 1_790_000_000_001)])
+    let keys = try buckets().subtracting(shared)
+    try #require(!keys.isEmpty)
+    for key in keys { try redis.cli(["SET", key, "another program's"]) }
+    let sound = (1...100).map { device($0) }
+    let results = try store(Array(sound[..<50]) + [device(101, ",\"user\":\"u\"")] + sound[50...])
+    #expect(results == ["added": 100, "failed": 1], "\(results)")
+    // A mark, as the build before named it.
+    try redis.cli(["SET", "\(world.prefix):{devices:sandbox:com.example.app}:forgotten:u:v", "yes"])
+    for key in try redis.cli(["--scan", "--pattern", "\(world.prefix):{*}:forgotten:*"]).split(separator: "\n") {
+      try redis.cli(["SET", String(key), "another program's"])
+    }
+    let marked = try store((201...220).map { device($0) } + [device(221, ",\"user\":\"v\"")])
+    #expect((marked["added"] ?? 0) >= 20 && marked.values.reduce(0, +) == 21, "\(marked)")
+  }
+
   /// Redis is away: registrations wait, unacknowledged, and are stored when it is back.
   @Test func whileRedisIsAwayNothingIsLost() throws {
     let redis = try RedisServer()

@@ -98,7 +98,8 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
 
   /// Of commands, of a script's commands, whose errors older servers quote, and of a script that meets what it did not write.
   private static let foreignTexts = [
-    "WRONGTYPE", "is not an integer", "is not a valid float", "would overflow", "attempt to ",
+    "WRONGTYPE", "is not an integer", "is not a valid float", "would overflow", "attempt to ", "bad argument",
+    "data string too short",
   ]
 
   private static func kind(_ bytes: Span<UInt8>) -> Kind {

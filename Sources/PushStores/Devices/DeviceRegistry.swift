@@ -281,6 +281,9 @@ package final class DeviceRegistry {
     run(DeviceScript.find, arguments, in: entry.scope) { [self] result in
       entry.recordsInFlight -= records
       switch result {
+      // One of them meets what cannot be read: the others are sound.
+      case .failure(.unreadable) where transactions.count > 1:
+        for transaction in transactions { read([transaction], entry) }
       case .failure(let failure):
         for transaction in transactions { finish(transaction, .failure(failure), entry) }
       case .success(let reply):
@@ -357,6 +360,9 @@ package final class DeviceRegistry {
       let arguments = DeviceCommit.arguments(part.map(\.commit), secret: secret())
       run(DeviceScript.commit, arguments, in: entry.scope) { [self] result in
         switch result {
+        // As above. What the script stored before it met that is decided again.
+        case .failure(.unreadable) where part.count > 1:
+          for one in part { store([one], entry) }
         case .failure(let failure):
           for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
         case .success(let reply):
