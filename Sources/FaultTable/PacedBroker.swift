@@ -97,7 +97,7 @@ package struct PacedBroker: Broker {
     }
     if confirmed < sequence {
       confirmed = sequence
-      return .confirmed(sequence: sequence, isMultiple: true)
+      return .confirmed(1...sequence)
     }
     guard takesDeliveries, unacknowledged < prefetch else { return nil }
     let now = clock().unixMilliseconds

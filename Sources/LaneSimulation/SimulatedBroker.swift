@@ -166,11 +166,11 @@ package struct SimulatedBroker: Broker {
       switch due.confirm {
       case .confirmed:
         if !confirms.contains(where: { $0.sequence < due.sequence }), world.chance(500) {
-          return .confirmed(sequence: due.sequence, isMultiple: true)
+          return .confirmed(1...due.sequence)
         }
-        return .confirmed(sequence: due.sequence, isMultiple: false)
+        return .confirmed(due.sequence...due.sequence)
       case .refused:
-        return .refused(sequence: due.sequence, isMultiple: false)
+        return .refused(due.sequence...due.sequence)
       }
     }
     guard takesDeliveries, isConsuming, !isStopped else { return nil }
@@ -287,17 +287,14 @@ package struct SimulatedBroker: Broker {
       isAmbiguous: metadata.isAmbiguous)
     message.apnsID = apnsID
     message.claim = metadata.claim
-    return publish(targets, isPartOfEnding: true) { world in
+    return publish(targets) { world in
       world.auditor.brokerKeptDeadLetter(job: job)
       world.broker.deadLetters.append(message)
     }
   }
 
   /// Keeps or refuses the publish, and reports it a little later. A refused or unconfirmed publish may be repeated.
-  /// - Parameter isPartOfEnding: if it is refused, the publishes beside it are repeated too.
-  private mutating func publish(
-    _ targets: [Target], isPartOfEnding: Bool = false, _ keep: (SimulatedWorld) -> Void
-  ) -> UInt64 {
+  private mutating func publish(_ targets: [Target], _ keep: (SimulatedWorld) -> Void) -> UInt64 {
     sequence += 1
     guard isPublishing, !world.isDying else { return sequence }
     var at = world.milliseconds + Int64(world.pick(30))
@@ -306,8 +303,6 @@ package struct SimulatedBroker: Broker {
       // A refusal may come even though another queue took the message.
       if world.chance(300) {
         keep(world)
-        for target in targets { world.auditor.excuse(target) }
-      } else if isPartOfEnding {
         for target in targets { world.auditor.excuse(target) }
       }
       for target in targets { world.auditor.brokerRefused(target) }

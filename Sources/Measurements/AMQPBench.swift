@@ -52,11 +52,12 @@ struct AMQPBench: ParsableCommand {
           _ = marks.delivered(delivery.tag.value)
           let id = UUIDValue(high: 2, low: delivery.tag.value)
           let sequence = broker.publishOutcome(outcome, routingKey: key, apnsID: id, metadata: metadata)
-          tags.published(sequence, Ticket(packed: delivery.tag.value))
-        case .confirmed(let sequence, let isMultiple):
-          for number in tags.settled(by: sequence, isMultiple: isMultiple) {
-            guard let tag = tags.take(number) else { continue }
-            marks.done(tag.packed, now: loop.now.monotonic)
+          tags.published(
+            sequence, ConfirmWindow.Entry(ticket: Ticket(packed: delivery.tag.value), destination: .results))
+        case .confirmed(let numbers):
+          for number in tags.published(numbers) {
+            guard let entry = tags.take(number) else { continue }
+            marks.done(entry.ticket.packed, now: loop.now.monotonic)
             settled += 1
           }
         case .refused:

@@ -82,10 +82,10 @@ final class RabbitMQBrokerHarness {
       var metadata = MessageMetadata()
       broker.copyDelivery(into: &job, metadata: &metadata)
       deliveries.append((delivery, Array(job.bytes[..<job.bodyCount]), metadata))
-    case .confirmed(let sequence, let isMultiple):
-      for number in (isMultiple ? 1 : sequence)...sequence where !refused.contains(number) { confirmed.insert(number) }
-    case .refused(let sequence, let isMultiple):
-      for number in (isMultiple ? 1 : sequence)...sequence where !confirmed.contains(number) { refused.insert(number) }
+    case .confirmed(let numbers):
+      for number in numbers where !refused.contains(number) { confirmed.insert(number) }
+    case .refused(let numbers):
+      for number in numbers where !confirmed.contains(number) { refused.insert(number) }
     case .consuming(let epoch): events.append("consuming \(epoch)")
     case .consumingStopped: events.append("consumingStopped")
     case .publishing: events.append("publishing")

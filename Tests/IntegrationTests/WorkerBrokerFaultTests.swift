@@ -162,6 +162,42 @@ struct WorkerBrokerFaultTests {
     #expect(try world.takeOutcomes().count { $0.outcome == "accepted" } == 20)
   }
 
+  /// An analyst's queue of outcomes is full and rejects; the operator lifts its limit. Other queues get few outcomes more than once, nothing is
+  /// lost, and it recovers by itself: RabbitMQ goes on refusing on a channel that it once told so.
+  @Test func aFullQueueOfOutcomes_isTriedWithOne_untilItsLimitIsLifted() throws {
+    let world = try WorkerWorld("results-full")
+    let queue = "\(world.prefix).analyst"
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    try admin.perform(.declareQueue(name: queue, arguments: []))
+    try admin.perform(.bind(queue: queue, exchange: "\(world.prefix).results", routingKey: "#"))
+    _ = try world.rabbitmq.rabbitmqctl([
+      "set_policy", "--apply-to", "queues", queue, "^\(queue)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+    ])
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<100)
+    #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
+    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).results\"} 1\n"
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 5_000, everyMilliseconds: 100) {
+      world.admin("/metrics")?.body.contains(metric) == true ? true : nil
+    }
+    #expect(isTold == true)
+    #expect(world.admin("/readyz")?.body.contains("results refuses what is published to it") == true)
+    usleep(5_000_000)
+    _ = try world.rabbitmq.rabbitmqctl(["clear_policy", queue])
+    var outcomes: [String: Int] = [:]
+    let isComplete = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) { () -> Bool? in
+      outcomes = ((try? world.takeOutcomes()) ?? []).reduce(into: [:]) { $0[$1.jobID ?? "", default: 0] += 1 }
+      let kept = (try? admin.messageCount(queue: queue)).flatMap { $0 } ?? 0
+      return outcomes.count == 100 && kept >= 100 ? true : nil
+    }
+    #expect(isComplete == true, "\(outcomes.count) outcomes; \(worker.log)")
+    #expect(outcomes.values.reduce(0, +) <= 220, "\(outcomes.values.reduce(0, +)) outcomes of 100 jobs")
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    #expect(try world.simulator.counters().duplicateIDs == 0)
+  }
+
   @Test func deletedQueuesAreSeenAndDeclaredAgain() throws {
     let world = try WorkerWorld("deleted-queues")
     let worker = try world.startWorker()

@@ -44,7 +44,7 @@ import Testing
     #expect(outcome(state)?.sentAt == 1_000_500)
     #expect(action.isRemember)
     state.published()
-    #expect(state.publishSettled(isConfirmed: true) == .settled)
+    #expect(state.confirmed() == true)
   }
 
   @Test func anAudienceIsHandedOver() {
@@ -52,10 +52,10 @@ import Testing
     #expect(state.handedOver(isOver: false, now: now) == .report)
     guard case .expansion = state.ending else { return #expect(Bool(false), "not handed over") }
     state.published()
-    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    state.unconfirmed()
     #expect(!state.isAmbiguous, "twice handed over is expanded once")
     state.published()
-    #expect(state.publishSettled(isConfirmed: true) == .settled)
+    #expect(state.confirmed() == true)
     #expect(state.attempts == 0)
   }
 
@@ -64,7 +64,7 @@ import Testing
     #expect(state.handedOver(isOver: true, now: now) == .report)
     #expect(outcome(state)?.outcome == .expired)
     state.published()
-    #expect(state.publishSettled(isConfirmed: true) == .settled)
+    #expect(state.confirmed() == true)
   }
 
   @Test func aPageIsToldOfAgainUntilThatIsConfirmed() {
@@ -72,9 +72,9 @@ import Testing
     #expect(state.settledPage() == .report)
     guard case .settlement = state.ending else { return #expect(Bool(false), "not told") }
     state.published()
-    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    state.unconfirmed()
     state.published()
-    #expect(state.publishSettled(isConfirmed: true) == .settled)
+    #expect(state.confirmed() == true)
   }
 
   @Test func wrongJobIsADeadLetterAndNotRemembered() {
@@ -345,20 +345,25 @@ import Testing
     #expect(retryDelay(state) == 600, "longer than every queue: the longest")
   }
 
-  @Test func aRefusedPublishTellsTheWholeEndingAgain() {
+  /// Only what was refused goes out again.
+  @Test func aDeadLetterFollowsItsOutcome_andIsPublishedAgainAlone() {
     var state = admitted(attempts: 5)
     state.sent(now: now)
     _ = answered(&state, answer(500, .internalServerError))
+    #expect(state.destination == .results)
     state.published()
+    state.unconfirmed()
+    #expect(state.destination == .results && !state.isAmbiguous)
     state.published()
-    #expect(state.publishSettled(isConfirmed: false) == .open)
-    #expect(state.publishSettled(isConfirmed: true) == .publishAgain)
+    #expect(state.confirmed() == false)
+    #expect(state.destination == .deadLetters)
     state.published()
-    state.published()
-    #expect(state.publishSettled(isConfirmed: true) == .open)
-    #expect(state.publishSettled(isConfirmed: true) == .settled)
-    // The broker may have its dead letter twice, and both may be replayed.
+    state.unconfirmed()
+    #expect(state.destination == .deadLetters)
+    // The broker may have it twice, and both may be replayed.
     #expect(state.isAmbiguous)
+    state.published()
+    #expect(state.confirmed() == true)
   }
 
   @Test func anOutcomeAloneThatIsPublishedAgainIsNotSentTwice() {
@@ -366,7 +371,7 @@ import Testing
     state.sent(now: now)
     _ = answered(&state, answer(400, .badDeviceToken))
     state.published()
-    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    state.unconfirmed()
     #expect(!state.isAmbiguous)
   }
 
@@ -376,7 +381,7 @@ import Testing
     _ = answered(&state, answer(503, .serviceUnavailable))
     #expect(!state.isAmbiguous)
     state.published()
-    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    state.unconfirmed()
     #expect(state.isAmbiguous)
   }
 

@@ -12,20 +12,20 @@ struct PublishSequenceTests {
     var sequence = PublishSequence()
     sequence.restart()
     #expect(publish(3, &sequence) == [1, 2, 3])
-    #expect(sequence.settled(2, isMultiple: false) == 2)
+    #expect(sequence.settled(2, isMultiple: false) == 2...2)
     sequence.restart()
     #expect(publish(2, &sequence) == [4, 5])
     #expect(sequence.sequence(of: 1) == 4)
-    #expect(sequence.settled(2, isMultiple: true) == 5)
+    #expect(sequence.settled(2, isMultiple: true) == 4...5)
   }
 
   @Test func whatCameBackIsNotConfirmed() {
     var sequence = PublishSequence()
     _ = publish(3, &sequence)
     #expect(sequence.markReturned(2) == true)
-    #expect(sequence.settled(1, isMultiple: false) == 1)
+    #expect(sequence.settled(1, isMultiple: false) == 1...1)
     #expect(sequence.settled(2, isMultiple: false) == nil)
-    #expect(sequence.settled(3, isMultiple: false) == 3)
+    #expect(sequence.settled(3, isMultiple: false) == 3...3)
     #expect(sequence.returned.isEmpty)
   }
 
@@ -34,7 +34,7 @@ struct PublishSequenceTests {
     _ = publish(4, &sequence)
     #expect(sequence.markReturned(2) == true)
     #expect(sequence.markReturned(4) == true)
-    #expect(sequence.settled(2, isMultiple: true) == 2)
+    #expect(sequence.settled(2, isMultiple: true) == 1...2)
     #expect(sequence.returned == [4])
     #expect(sequence.settled(4, isMultiple: false) == nil)
   }
@@ -45,7 +45,10 @@ struct PublishSequenceTests {
     #expect(sequence.markReturned(2) == true)
     sequence.restart()
     #expect(sequence.returned.isEmpty)
+    #expect(sequence.all == nil)
     _ = publish(1, &sequence)
+    #expect(sequence.all == 3...3)
+    #expect(sequence.settled(0, isMultiple: true) == nil && sequence.settled(2, isMultiple: true) == nil)
     #expect(sequence.markReturned(0) == false)
     #expect(sequence.markReturned(2) == false)
     #expect(sequence.markReturned(4) == false)

@@ -135,7 +135,10 @@ struct BrokenBroker: SimulatedBrokerPort {
   var nextDue: Int64 { inner.nextDue }
 
   mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
-    if !invented.isEmpty { return .confirmed(sequence: invented.removeFirst(), isMultiple: false) }
+    if !invented.isEmpty {
+      let first = invented.removeFirst()
+      return .confirmed(first...first)
+    }
     let event = inner.nextEvent(takesDeliveries: takesDeliveries)
     if fault == .acknowledgesOldTags, case .consuming = event, let lastTag {
       inner.acknowledge(upTo: lastTag)

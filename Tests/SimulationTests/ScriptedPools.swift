@@ -214,7 +214,7 @@ struct ScriptedBroker: Broker {
     if begun == 2 { return .publishing }
     if confirmed < sequence {
       confirmed = sequence
-      return .confirmed(sequence: sequence, isMultiple: true)
+      return .confirmed(1...sequence)
     }
     guard takesDeliveries else { return nil }
     for jobClass in JobClass.allCases {

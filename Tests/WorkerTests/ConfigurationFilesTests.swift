@@ -47,7 +47,7 @@ import Testing
   /// What an operator must learn without looking.
   @Test(arguments: [
     "herald_apns_paused", "herald_apns_pools_stuck", "herald_credential_revoked", "herald_lanes_standing_still",
-    "herald_rabbitmq_blocked", "herald_redis_degraded", "herald_redis_silences_total",
+    "herald_rabbitmq_blocked", "herald_publish_refused", "herald_redis_degraded", "herald_redis_silences_total",
     "herald_gateway_keys_read_timestamp_seconds", "herald_gateway_numbered_locally_total",
     "herald_certificate_not_after_timestamp_seconds", "herald_provider_token_issued_timestamp_seconds",
   ])

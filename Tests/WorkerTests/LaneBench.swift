@@ -119,7 +119,7 @@ final class LaneBenchWorld {
   /// RabbitMQ takes publishes.
   var canPublish = true
   /// Publishes are refused in the next turn.
-  var refusesPublishes = false
+  var refuses: Set<PublishDestination> = []
   var remembered: [RememberedOutcome] = []
   /// What the admission store was asked about, and what it says.
   var arrivals: [JobArrival] = []
@@ -205,13 +205,13 @@ struct LaneBenchBroker: Broker {
     job.bodyCount = job.bytes.count
   }
 
-  private func published() -> UInt64 {
+  private func published(_ destination: PublishDestination) -> UInt64 {
     world.sequence += 1
-    if world.refusesPublishes {
-      world.events.append(.refused(sequence: world.sequence, isMultiple: false))
+    if world.refuses.contains(destination) {
+      world.events.append(.refused(world.sequence...world.sequence))
       return world.sequence
     }
-    if world.confirmsPublishes { world.events.append(.confirmed(sequence: world.sequence, isMultiple: false)) }
+    if world.confirmsPublishes { world.events.append(.confirmed(world.sequence...world.sequence)) }
     return world.sequence
   }
 
@@ -219,7 +219,7 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.outcomes.append(String(decoding: body, as: UTF8.self))
-    return published()
+    return published(.results)
   }
 
   mutating func publishRetry(
@@ -229,14 +229,14 @@ struct LaneBenchBroker: Broker {
     world.retriesPausedAt.append(metadata.pausedAt)
     world.retryDelays.append(delaySeconds)
     world.retryBodies.append(String(decoding: body, as: UTF8.self))
-    return published()
+    return published(.retries)
   }
 
   mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.isolatedCount += 1
-    return published()
+    return published(.isolated)
   }
 
   mutating func publishDeadLetter(
@@ -244,7 +244,7 @@ struct LaneBenchBroker: Broker {
     metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.deadLetters.append(String(decoding: body, as: UTF8.self))
-    return published()
+    return published(.deadLetters)
   }
 
   mutating func publishExpansion(
@@ -252,13 +252,13 @@ struct LaneBenchBroker: Broker {
   ) -> UInt64 {
     world.expansions.append(String(decoding: body, as: UTF8.self))
     world.audienceClasses.insert(jobClass)
-    return published()
+    return published(.expansions)
   }
 
   mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     world.settlements.append(String(decoding: body, as: UTF8.self))
     world.audienceClasses.insert(jobClass)
-    return published()
+    return published(.expansions)
   }
 
   mutating func acknowledge(upTo tag: DeliveryTag) { world.acknowledge(tag) }

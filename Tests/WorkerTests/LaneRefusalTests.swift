@@ -6,21 +6,60 @@ import Testing
 @Suite struct LaneRefusalTests {
   /// One retry queue is full or broken: its jobs wait in another one, and the lane goes on.
   @Test func aCopyThatIsRefusedAgainAndAgainWaitsInAnotherQueue() {
-    let bench = LaneBench(retry: RetryPolicy(delaysSeconds: [1, 5, 30])) { $0.refusedPauseMilliseconds = 10 }
+    let bench = LaneBench(retry: RetryPolicy(delaysSeconds: [1, 5, 30]))
     bench.consume(0..<1)
     bench.turn()
-    bench.world.refusesPublishes = true
+    bench.world.refuses = [.retries]
     bench.world.answer(bench.world.requests[0], status: 503, reason: .serviceUnavailable)
-    bench.turn(120)
+    // One probe at a time, every five seconds at last.
+    bench.turn(27_000)
     let delays = bench.world.retryDelays
     #expect(delays.count > 21)
     let rounds = [1, 5, 1, 30, 1].flatMap { Array(repeating: $0, count: RetryPolicy.refusalsMaximum) }
     #expect(Array(delays.prefix(21)) == Array(rounds.prefix(21)), "its own in every other round")
     #expect(bench.jobsInFlight == 1, "nothing is acknowledged before a copy stands for it")
-    bench.world.refusesPublishes = false
-    bench.turn(8)
+    bench.world.refuses = []
+    bench.turn(1_200)
     #expect(bench.jobsInFlight == 0)
     #expect(bench.lane.counters.retries.values.reduce(0, +) == 1, "one copy, however often it was refused")
+  }
+
+  /// A queue that gets the results is full: one outcome tries it, and none is lost.
+  @Test func oneOutcomeAtATimeTriesWhatRefusesThem() {
+    let bench = LaneBench()
+    bench.consume(0..<50)
+    bench.turn()
+    bench.world.refuses = [.results]
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn(2_000)
+    // Ten seconds: 0.1 + 0.2 + 0.4 + 0.8 + 1.6 + 3.2 + …
+    #expect(50 + 5...50 + 8 ~= bench.world.outcomes.count, "\(bench.world.outcomes.count) outcomes were published")
+    #expect(bench.jobsInFlight == 50)
+    bench.world.refuses = []
+    bench.turn(1_100)
+    #expect(bench.jobsInFlight == 0)
+    #expect(bench.world.outcomes.count <= 50 + 8 + 50)
+    #expect(bench.lane.counters.settled == 50)
+  }
+
+  /// Dead letters have nowhere to go: outcomes are told once, and other jobs go on.
+  @Test func onlyWhatIsRefusedIsPublishedAgain() {
+    let bench = LaneBench(retry: RetryPolicy(delaysSeconds: [1], attemptsMaximum: 1))
+    bench.consume(0..<3)
+    bench.turn()
+    bench.world.refuses = [.deadLetters]
+    for ticket in bench.world.requests { bench.world.answer(ticket, status: 500, reason: .internalServerError) }
+    bench.turn(400)
+    #expect(bench.world.outcomes.count == 3 && bench.world.deadLetters.count > 3)
+    #expect(bench.jobsInFlight == 3)
+    for number in 3..<6 { bench.world.deliver(number) { _ in } }
+    bench.turn()
+    for ticket in bench.world.requests.suffix(3) { bench.world.answer(ticket) }
+    bench.turn(20)
+    #expect(bench.world.outcomes.count == 6 && bench.jobsInFlight == 3, "the others are not held up")
+    bench.world.refuses = []
+    bench.turn(1_200)
+    #expect(bench.world.outcomes.count == 6 && bench.jobsInFlight == 0)
   }
 
   /// A job that would expire there goes into no longer queue.

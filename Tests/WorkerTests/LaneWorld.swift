@@ -162,7 +162,7 @@ struct WorldBroker: Broker {
     if begun == 2 { return .publishing }
     if confirmed < sequence {
       confirmed = sequence
-      return .confirmed(sequence: sequence, isMultiple: true)
+      return .confirmed(1...sequence)
     }
     let now = clock.now.unixMilliseconds
     while let index = delayed.firstIndex(where: { $0.dueAt <= now }) {

@@ -34,9 +34,8 @@ import Testing
         while let event = broker.nextEvent(takesDeliveries: true) {
           switch event {
           case .publishing: isPublishing = true
-          case .confirmed(let sequence, let isMultiple):
-            reported.confirmed.append(contentsOf: isMultiple ? 1...sequence : sequence...sequence)
-          case .refused(let sequence, _): reported.refused.append(sequence)
+          case .confirmed(let numbers): reported.confirmed.append(contentsOf: numbers)
+          case .refused(let numbers): reported.refused.append(contentsOf: numbers)
           default: break
           }
         }

@@ -2,10 +2,10 @@
 package enum BrokerEvent: Sendable {
   /// A job came; its bytes must be copied before the next event is taken.
   case delivery(Delivery)
-  /// The broker confirmed publishes up to (`isMultiple`) or with this sequence number.
-  case confirmed(sequence: UInt64, isMultiple: Bool)
-  /// The broker refused them (nack), or could not route this one (return): publish again.
-  case refused(sequence: UInt64, isMultiple: Bool)
+  /// The broker confirmed those with these sequence numbers that were not confirmed or refused before.
+  case confirmed(ClosedRange<UInt64>)
+  /// The broker refused them (nack), could not route them (return), or will not say: publish again.
+  case refused(ClosedRange<UInt64>)
   /// Consumers are running; deliveries that follow carry this epoch.
   case consuming(epoch: UInt32)
   /// Consumers stopped: connection or channel lost, queue deleted. Older tags are invalid now.

@@ -1,9 +1,19 @@
-/// Unconfirmed publishes by sequence number, and what each belongs to.
+/// Unconfirmed publishes by sequence number, what each belongs to, and where it goes.
 ///
 /// Confirms come out of order and for many at once. Numbers increase by one over the broker's whole life, so a ring indexed by number
 /// serves as the map.
 package struct ConfirmWindow: Sendable {
-  private var entries: [Ticket?]
+  package struct Entry: Equatable, Sendable {
+    package let ticket: Ticket
+    package let destination: PublishDestination
+
+    package init(ticket: Ticket, destination: PublishDestination) {
+      self.ticket = ticket
+      self.destination = destination
+    }
+  }
+
+  private var entries: [Entry?]
   /// The oldest number that may be unconfirmed.
   private var base: UInt64 = 0
   /// One past the newest number published.
@@ -19,13 +29,11 @@ package struct ConfirmWindow: Sendable {
 
   package var isEmpty: Bool { count == 0 }
 
-  /// Whether there is room for `wanted` more, even if one old publish is unconfirmed and all behind it are confirmed.
-  package func hasRoom(for wanted: Int) -> Bool {
-    Int(end - base) + wanted <= entries.count
-  }
+  /// Whether there is room for one more, even if one old publish is unconfirmed and all behind it are confirmed.
+  package var hasRoom: Bool { Int(end - base) < entries.count }
 
   /// Remembers a publish.
-  package mutating func published(_ sequence: UInt64, _ entry: Ticket) {
+  package mutating func published(_ sequence: UInt64, _ entry: Entry) {
     if count == 0 {
       base = sequence
       end = sequence
@@ -37,17 +45,16 @@ package struct ConfirmWindow: Sendable {
     count += 1
   }
 
-  /// The numbers that a confirm or refusal settles; call `take` for each. Empty if the peer names one that was never published.
-  package func settled(by sequence: UInt64, isMultiple: Bool) -> Range<UInt64> {
-    guard sequence >= base, sequence < end else { return base..<base }
-    return (isMultiple ? base : sequence)..<(sequence + 1)
+  /// Those of these numbers that may be unconfirmed; call `take` for each.
+  package func published(_ numbers: ClosedRange<UInt64>) -> Range<UInt64> {
+    Range(numbers).clamped(to: base..<end)
   }
 
   /// Every number that may be unconfirmed, to publish them again on a new connection.
   package var outstanding: Range<UInt64> { base..<end }
 
   /// Removes what was published under a number; nil if it was settled before.
-  package mutating func take(_ sequence: UInt64) -> Ticket? {
+  package mutating func take(_ sequence: UInt64) -> Entry? {
     guard sequence >= base, sequence < end, let entry = entries[slot(sequence)] else { return nil }
     entries[slot(sequence)] = nil
     count -= 1

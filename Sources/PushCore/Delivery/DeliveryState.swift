@@ -44,9 +44,10 @@ package struct DeliveryState: Sendable {
   /// The admission store knows of another copy without an answer, which may have been sent.
   private var isRepeated = false
   private var resends: UInt8 = 0
-  /// Unconfirmed publishes of its ending.
-  private var unconfirmed: UInt8 = 0
-  private var mustRepeat = false
+  /// A message about its end is published and not confirmed.
+  package private(set) var isPublished = false
+  /// Its outcome is confirmed, and its dead letter is not.
+  package private(set) var isTold = false
 
   /// - Parameters:
   ///   - attempts: from earlier copies of the job, like `isAmbiguous`.
@@ -60,9 +61,6 @@ package struct DeliveryState: Sendable {
     self.isAmbiguous = isAmbiguous || isGivenUp
     self.isGivenUp = isGivenUp
   }
-
-  /// The messages about its end are published and not confirmed.
-  package var isPublished: Bool { unconfirmed > 0 }
 
   /// How often it was sent again at once; the verdict depends on it.
   package var resendCount: UInt8 { resends }
@@ -277,31 +275,49 @@ package struct DeliveryState: Sendable {
     }
   }
 
-  /// One more publish waits for its confirm.
-  package mutating func published() {
-    expect(.reporting)
-    unconfirmed += 1
+  /// Where the next message about its end is published; nil: it has none.
+  package var destination: PublishDestination? {
+    switch ending {
+    case .outcome: isTold ? .deadLetters : .results
+    case .retry: .retries
+    case .isolation: .isolated
+    case .expansion, .settlement: .expansions
+    case .cancellation: .results
+    case nil: nil
+    }
   }
 
-  /// The broker confirmed or refused one publish (a lost connection counts as a refusal). If one of several was refused, the whole ending
-  /// is published again once none is unconfirmed: twice is better than never.
-  package mutating func publishSettled(isConfirmed: Bool) -> Settlement {
+  /// That message is published, and waits for its confirm.
+  package mutating func published() {
     expect(.reporting)
-    precondition(unconfirmed > 0, "a publish is settled once")
-    unconfirmed -= 1
-    if !isConfirmed { mustRepeat = true }
-    guard unconfirmed == 0 else { return .open }
-    if mustRepeat {
-      mustRepeat = false
-      // The broker may have kept the first copy too, and both may be sent: two dead letters may both be replayed.
-      switch ending {
-      case .retry, .outcome(_, _, deadLetter: .some): isAmbiguous = true
-      case .outcome(_, _, deadLetter: nil), .isolation, .expansion, .settlement, .cancellation, nil: break
-      }
-      return .publishAgain
+    precondition(!isPublished, "one message at a time")
+    isPublished = true
+  }
+
+  /// The broker confirmed it. true: that was the last one, and everything is told; false: a dead letter follows its outcome.
+  package mutating func confirmed() -> Bool {
+    expect(.reporting)
+    precondition(isPublished, "a publish is settled once")
+    isPublished = false
+    if case .outcome(_, _, deadLetter: .some) = ending, !isTold {
+      isTold = true
+      return false
     }
     phase = .settled
-    return .settled
+    return true
+  }
+
+  /// The broker refused it, or will not say: it is published again. Twice is better than never.
+  package mutating func unconfirmed() {
+    expect(.reporting)
+    precondition(isPublished, "a publish is settled once")
+    isPublished = false
+    // The broker may have kept the first copy too, and both may be sent: two dead letters may both be replayed.
+    switch ending {
+    case .retry: isAmbiguous = true
+    case .outcome where isTold: isAmbiguous = true
+    case .outcome, .isolation, .expansion, .settlement, .cancellation, nil: break
+    }
   }
 
   // MARK: ends
@@ -363,14 +379,4 @@ package enum DeliveryAction: Hashable, Sendable {
   case report
   /// Remember the final answer, and publish its ending.
   case remember(RememberedOutcome)
-}
-
-/// What follows a settled publish.
-package enum Settlement: Hashable, Sendable {
-  /// Others of the same ending are still unconfirmed.
-  case open
-  /// One was refused: publish the ending again.
-  case publishAgain
-  /// All are confirmed.
-  case settled
 }

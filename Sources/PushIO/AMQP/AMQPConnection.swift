@@ -85,6 +85,9 @@ package final class AMQPConnection: TransportDelegate {
   /// Open, or being opened: it can be closed, and not opened again before that is answered.
   package func isInUse(channel: UInt16) -> Bool { state.isInUse(channel: channel) }
 
+  /// It can be opened.
+  package func canOpen(channel: UInt16) -> Bool { state.canOpen(channel: channel) }
+
   // MARK: events
 
   /// The next event; nil once all are reported. Invalidates the last message.

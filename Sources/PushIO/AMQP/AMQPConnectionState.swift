@@ -76,6 +76,11 @@ struct AMQPConnectionState {
     return channels[Int(channel)].phase == .open || channels[Int(channel)].phase == .opening
   }
 
+  /// It is closed, and its close answered.
+  func canOpen(channel: UInt16) -> Bool {
+    phase == .ready && Int(channel) < channels.count && channels[Int(channel)].phase == .closed
+  }
+
   func error(ofChannel channel: UInt16) -> AMQPError? {
     Int(channel) < channels.count ? channels[Int(channel)].error : nil
   }

@@ -63,7 +63,7 @@ package struct JSONLinesBroker: Broker {
     write()
     if confirmedSequence < sequence, outputError == nil {
       confirmedSequence = sequence
-      return .confirmed(sequence: sequence, isMultiple: true)
+      return .confirmed(1...sequence)
     }
     return isStopped || !takesDeliveries ? nil : nextDelivery()
   }

@@ -53,6 +53,22 @@ package final class RabbitMQBroker: Broker {
 
   package var canPublish: Bool { publisher.canPublish }
 
+  package func renewChannel() {
+    if let event = publisher.renewChannel() { unreported.append(event) }
+  }
+
+  /// With one address a fresh connection would lead to the same node.
+  package func renewConnection() {
+    guard settings.addresses.count > 1 else { return renewChannel() }
+    if let event = publisher.restart(.ended(reason: "the broker refuses what is published")) {
+      unreported.append(event)
+    }
+  }
+
+  package func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?) {
+    publisher.note(destination, refusedForMilliseconds: refusedForMilliseconds)
+  }
+
   package var counters: RabbitMQCounters {
     var counters = RabbitMQCounters()
     counters.deliveries = consumer.deliveryCount
@@ -65,11 +81,12 @@ package final class RabbitMQBroker: Broker {
     counters.isConsumerConnected = consumer.isConsuming
     counters.isPublisherConnected = publisher.isPublishing
     counters.isBlocked = publisher.isBlocked
+    counters.refusing = publisher.refusing.map { publisher.name(of: $0) }
     return counters
   }
 
   /// Sequence numbers that were returned and whose confirm, which follows, is not reported.
-  package var returned: Set<UInt64> { publisher.sequence.returned }
+  package var returned: Set<UInt64> { publisher.channels.sequence.returned }
 
   // MARK: - Events
 
@@ -91,6 +108,12 @@ package final class RabbitMQBroker: Broker {
 
   private func take(_ event: RabbitMQPublisher.Event) -> BrokerEvent? {
     switch event {
+    case .reported(.confirmed(let numbers)):
+      consumer.oversized.confirmed(numbers)
+      return .confirmed(numbers)
+    case .reported(.refused(let numbers)):
+      if consumer.oversized.refused(numbers) { publishOversizedLater() }
+      return .refused(numbers)
     case .reported(let event):
       return event
     case .up:
@@ -102,17 +125,6 @@ package final class RabbitMQBroker: Broker {
     case .unblocked:
       startConsumer()
       return .unblocked
-    case .oversizedConfirmed(let number):
-      consumer.oversized.confirmed(number)
-      return nil
-    case .oversizedRefused(let number):
-      consumer.oversized.refused(number)
-      publishOversizedLater()
-      return nil
-    case .oversizedReturned:
-      consumer.oversized.markReturned()
-      publishOversizedLater()
-      return nil
     case .answered(let operation, let reply):
       guard let isEmpty = emptyWatch?.answered(operation, reply) else { return nil }
       // What the queues gave may still be on its way to us.
@@ -257,6 +269,7 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func publishOversizedLater() {
+    renewChannel()
     loop.schedule(afterMilliseconds: RabbitMQBroker.oversizedRetryMilliseconds) { [weak self] in
       self?.consumer.oversized.tryAgain()
     }

@@ -10,4 +10,6 @@ package struct RabbitMQCounters: Equatable, Sendable {
   package var isConsumerConnected = false
   package var isPublisherConnected = false
   package var isBlocked = false
+  /// The exchanges and queues that refuse what is published to them.
+  package var refusing: [String] = []
 }

@@ -9,7 +9,7 @@ package struct RabbitMQOversizedJobs {
     case none
     /// The dead letter must be published. → unconfirmed
     case due(DeliveryTag, bodyCount: Int)
-    /// Its number on its channel. → none, resting
+    /// Its sequence number. → none, resting
     case unconfirmed(UInt64, DeliveryTag, bodyCount: Int)
     /// The broker refused it: it waits a moment. → due
     case resting(DeliveryTag, bodyCount: Int)
@@ -41,22 +41,17 @@ package struct RabbitMQOversizedJobs {
     state = .unconfirmed(number, tag, bodyCount: bodyCount)
   }
 
-  /// One is unconfirmed at a time, so a confirm of several includes it.
-  mutating func confirmed(_ number: UInt64) {
-    guard case .unconfirmed(number, let tag, _) = state else { return }
+  mutating func confirmed(_ numbers: ClosedRange<UInt64>) {
+    guard case .unconfirmed(let number, let tag, _) = state, numbers.contains(number) else { return }
     copied.insert(tag)
     state = .none
   }
 
-  mutating func refused(_ number: UInt64) {
-    guard case .unconfirmed(number, _, _) = state else { return }
-    markReturned()
-  }
-
-  /// No queue takes it. The confirm that follows does not count.
-  mutating func markReturned() {
-    guard case .unconfirmed(_, let tag, let bodyCount) = state else { return }
+  /// true: it is among these.
+  mutating func refused(_ numbers: ClosedRange<UInt64>) -> Bool {
+    guard case .unconfirmed(let number, let tag, let bodyCount) = state, numbers.contains(number) else { return false }
     state = .resting(tag, bodyCount: bodyCount)
+    return true
   }
 
   mutating func tryAgain() {
@@ -76,7 +71,7 @@ package struct RabbitMQOversizedJobs {
   }
 
   mutating func publisherLost() {
-    markReturned()
+    if case .unconfirmed(let number, _, _) = state { _ = refused(number...number) }
     tryAgain()
   }
 

@@ -12,10 +12,6 @@ struct RabbitMQPublisher: ~Copyable {
     case up
     /// As `BrokerEvent.unblocked`.
     case unblocked
-    /// About a dead letter from `publishOversized`: its number, or that it was returned.
-    case oversizedConfirmed(UInt64)
-    case oversizedRefused(UInt64)
-    case oversizedReturned
     /// An answer to another user's operation on the control channel.
     case answered(UInt32, AMQPReply)
   }
@@ -36,7 +32,7 @@ struct RabbitMQPublisher: ~Copyable {
   /// By class, then by delay.
   private let retryKeys: [[[UInt8]]]
 
-  private(set) var sequence = PublishSequence()
+  private(set) var channels = RabbitMQPublishChannels()
   /// Between `up` and `BrokerEvent.publishingStopped`.
   private(set) var isPublishing = false
   private(set) var isBlocked = false
@@ -49,11 +45,8 @@ struct RabbitMQPublisher: ~Copyable {
   private(set) var returnedCount: UInt64 = 0
   private(set) var lostCount: UInt64 = 0
 
-  private static let publishChannel: UInt16 = 1
   /// For declaring again and counting messages, beside the publishes.
   static let controlChannel: UInt16 = 2
-  /// Dead letters of oversized jobs: the adapter handles their confirms.
-  private static let oversizedChannel: UInt16 = 3
   /// Minimum time between two declarations of the topology.
   private static let declarationMilliseconds: Int64 = 1000
 
@@ -76,10 +69,7 @@ struct RabbitMQPublisher: ~Copyable {
   }
 
   private static func setUp(_ topology: Topology) -> [(operation: AMQPOperation, channel: UInt16)] {
-    [
-      (.openChannel, publishChannel), (.selectConfirms, publishChannel), (.openChannel, oversizedChannel),
-      (.selectConfirms, oversizedChannel), (.openChannel, controlChannel),
-    ]
+    RabbitMQPublishChannels.setUp + [(.openChannel, controlChannel)]
       + topology.declarations.map { ($0, controlChannel) }
   }
 
@@ -99,28 +89,21 @@ struct RabbitMQPublisher: ~Copyable {
     switch event {
     case .up:
       client.provedItself()
-      sequence.restart()
+      channels.restart()
       nextDeclaration = loop.now.monotonic
       isPublishing = true
       isBlocked = client.blockedReason != nil
       return .up
     case .down:
       return .reported(ended())
-    case .connection(.confirmed(RabbitMQPublisher.oversizedChannel, let number, _)):
-      return .oversizedConfirmed(number)
-    case .connection(.refused(RabbitMQPublisher.oversizedChannel, let number, _)):
-      return .oversizedRefused(number)
-    case .connection(.returned(RabbitMQPublisher.oversizedChannel, _)):
-      declareAgain()
-      return .oversizedReturned
-    case .connection(.confirmed(_, let number, let isMultiple)):
-      guard let sequence = sequence.settled(number, isMultiple: isMultiple) else { return nil }
-      confirmedCount = isMultiple ? max(confirmedCount, sequence) : confirmedCount + 1
-      return .reported(.confirmed(sequence: sequence, isMultiple: isMultiple))
-    case .connection(.refused(_, let number, let isMultiple)):
-      guard let sequence = sequence.settled(number, isMultiple: isMultiple) else { return nil }
+    case .connection(.confirmed(let channel, let number, let isMultiple)):
+      guard let settled = channels.settled(number, isMultiple: isMultiple, channel) else { return nil }
+      confirmedCount = isMultiple ? max(confirmedCount, settled.upperBound) : confirmedCount + 1
+      return .reported(.confirmed(settled))
+    case .connection(.refused(let channel, let number, let isMultiple)):
+      guard let settled = channels.settled(number, isMultiple: isMultiple, channel) else { return nil }
       refusedCount += 1
-      return .reported(.refused(sequence: sequence, isMultiple: isMultiple))
+      return .reported(.refused(settled))
     case .connection(.returned):
       return takeReturned().map { .reported($0) }
     case .connection(.blocked):
@@ -133,7 +116,7 @@ struct RabbitMQPublisher: ~Copyable {
       notices.add(.info, .publisher, "no longer blocked")
       return .unblocked
     case .connection(.completed(_, let operation, let reply)):
-      return .answered(operation, reply)
+      return channels.answered(operation) ? nil : .answered(operation, reply)
     case .connection(.delivery), .connection(.cancelled), .connection(.opened), .connection(.channelClosed),
       .connection(.closed):
       return nil
@@ -162,13 +145,13 @@ struct RabbitMQPublisher: ~Copyable {
       .warning, .publisher,
       "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
         + "declaring queues and bindings again")
-    guard let number = RabbitMQPublishNumber.ofReturned(connection), sequence.markReturned(number) else {
+    guard let number = RabbitMQPublishNumber.ofReturned(connection), channels.markReturned(number) else {
       // It is unknown which message it was, so all unconfirmed ones are published again on a new connection.
       client.fail(.connectionLost(to: "the broker", reason: "a returned message does not carry its number"))
       return ended()
     }
     declareAgain()
-    return .refused(sequence: number, isMultiple: false)
+    return .refused(number...number)
   }
 
   /// Queues or bindings may be gone.
@@ -179,6 +162,44 @@ struct RabbitMQPublisher: ~Copyable {
     for operation in topology.declarations {
       connection.request(operation, channel: RabbitMQPublisher.controlChannel)
     }
+  }
+
+  // MARK: - Refusals
+
+  /// Names for output of what refuses.
+  private(set) var refusing: [PublishDestination] = []
+
+  func name(of destination: PublishDestination) -> String {
+    switch destination {
+    case .results: results.name
+    case .retries: retries.name
+    case .deadLetters: deadLetters.name
+    case .isolated: topology.isolatedQueue
+    case .expansions: topology.expansionsQueue(.transactional)
+    }
+  }
+
+  mutating func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?) {
+    refusing.removeAll { $0 == destination }
+    let name = name(of: destination)
+    if let refusedForMilliseconds {
+      notices.add(.info, .publisher, "\(name) takes messages again; it refused some for \(refusedForMilliseconds) ms")
+    } else {
+      refusing.append(destination)
+      notices.add(
+        .warning, .publisher,
+        """
+        \(name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; one message tries it \
+        again and again, and the others wait
+        """)
+    }
+  }
+
+  // MARK: - Channels
+
+  /// Returns what the channel before the present one may never have confirmed.
+  mutating func renewChannel() -> BrokerEvent? {
+    client.connection.flatMap { channels.renew(on: $0) }.map { .refused($0) }
   }
 
   // MARK: - Publishes
@@ -228,30 +249,31 @@ struct RabbitMQPublisher: ~Copyable {
 
   /// While the connection is down a number is assigned and nothing is sent: after `.publishing` the lane repeats it.
   private mutating func publish(_ body: [UInt8], to exchange: AMQPExchange, routingKey: [UInt8]) -> UInt64 {
-    let taken = sequence.take()
+    let taken = channels.take()
     publishedCount += 1
     guard let connection = client.connection else { return taken }
     if exchange.isMandatory { RabbitMQPublishNumber.add(taken, to: properties.properties) }
     let number = connection.publish(
-      to: exchange, channel: RabbitMQPublisher.publishChannel, routingKey: routingKey.span,
+      to: exchange, channel: channels.channel, routingKey: routingKey.span,
       properties: properties.properties, body: body.span)
-    assert(sequence.sequence(of: number) == taken)
+    assert(channels.sequence.sequence(of: number) == taken)
     return taken
   }
 
-  /// Publishes a dead letter of an oversized job, whose body is in `source`. Returns its number on its channel; nil: it cannot be published
-  /// now.
-  func publishOversized(_ tag: DeliveryTag, bodyCount: Int, from source: AMQPConnection) -> UInt64? {
+  /// Publishes a dead letter of an oversized job, whose body is in `source`. nil: it cannot be published now.
+  mutating func publishOversized(_ tag: DeliveryTag, bodyCount: Int, from source: AMQPConnection) -> UInt64? {
     guard canPublish, let connection = client.connection else { return nil }
     var metadata = MessageMetadata()
     source.copyMetadata(into: &metadata)
     properties.describeDeadLetter(
       tag.isIsolated ? metadata.jobClass ?? tag.jobClass : tag.jobClass, "invalid",
       Limits.refusal(ofJobBytes: bodyCount), metadata.apnsID, metadata)
-    return source.withBody {
-      connection.publish(
-        to: deadLetters, channel: RabbitMQPublisher.oversizedChannel, routingKey: Span(),
-        properties: properties.properties, body: $0)
+    let taken = channels.take()
+    RabbitMQPublishNumber.add(taken, to: properties.properties)
+    source.withBody {
+      _ = connection.publish(
+        to: deadLetters, channel: channels.channel, routingKey: Span(), properties: properties.properties, body: $0)
     }
+    return taken
   }
 }

@@ -53,9 +53,9 @@ package struct Lane<
   var (stuckPools, movingPools) = (0, 0)
   /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
-  /// Sends whose outcome is decided and not published.
-  var reports: RingBuffer<Ticket>
-  var reportsHeldUntil = Instant(nanoseconds: 0)
+  /// Sends with a message that is to be published, by its destination, and what each destination answers.
+  var reports: InlineArray<5, SendList> = InlineArray(repeating: SendList())
+  var destinations: InlineArray<5, DestinationState> = InlineArray(repeating: DestinationState())
   var confirms: ConfirmWindow
   /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]
@@ -104,7 +104,6 @@ package struct Lane<
     unnamedPages = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
     openPages = StartQueue.allCases.map { _ in 0 }
     claimed = RingBuffer(capacity: sends.capacity)
-    reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
   }
@@ -156,16 +155,10 @@ package struct Lane<
           mayHaveMore = true
           return
         }
-      case .confirmed(let sequence, let isMultiple):
-        for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
-          publishSettled(number, isConfirmed: true, now)
-        }
-      case .refused(let sequence, let isMultiple):
-        // A queue is full or missing: publishing again at once would fail again.
-        reportsHeldUntil = now.monotonic.adding(milliseconds: settings.refusedPauseMilliseconds)
-        for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
-          publishSettled(number, isConfirmed: false, isRefused: true, now)
-        }
+      case .confirmed(let numbers):
+        for number in confirms.published(numbers) { publishConfirmed(number, now) }
+      case .refused(let numbers):
+        for number in confirms.published(numbers) { publishRefused(number, now) }
       case .consuming(let epoch):
         abandonDeliveries()
         self.epoch = epoch
@@ -174,7 +167,7 @@ package struct Lane<
         epoch = nil
         abandonDeliveries()
       case .publishing, .publishingStopped:
-        for number in confirms.outstanding { publishSettled(number, isConfirmed: false, now) }
+        publishesLost(now)
       case .blocked, .unblocked:
         break
       case .exhausted:
@@ -493,7 +486,7 @@ package struct Lane<
         sends[ticket].isHeld = false
         queues[Int(sends[ticket].pool.value)].held -= 1
       }
-      reports.append(ticket)
+      report(ticket)
     }
   }
 }

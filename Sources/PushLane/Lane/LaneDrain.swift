@@ -40,7 +40,7 @@ extension Lane {
     }
     waitingCount = 0
     for index in unstarted.indices { unstarted[index].removeAll() }
-    reports.removeAll()
+    reports = InlineArray(repeating: SendList())
     claimed.removeAll()
     abandonPages()
     for index in 0..<jobs.capacity {

@@ -2,9 +2,6 @@ package import PushCore
 
 /// A snapshot of a lane for `StandstillState`: its progress, the steps of its jobs, and any reason to wait.
 extension Lane {
-  /// How long a refused publish counts as a reason to wait; the lane publishes again after `refusedPauseMilliseconds`.
-  private static var refusedMilliseconds: Int64 { 5_000 }
-
   /// Visits every slot in use. It runs once a second, and for each report.
   package func look() -> StandstillState.Look {
     var look = StandstillState.Look(settled: counters.settled &+ moves, inFlight: jobs.count, hold: hold)
@@ -48,6 +45,13 @@ extension Lane {
     return epoch != nil && delivered > jobs.count ? "\(delivered) deliveries are open of \(jobs.count) jobs" : nil
   }
 
+  /// A destination refuses, and something waits for it.
+  private var isRefused: Bool {
+    PublishDestination.allCases.contains { destination in
+      destinations[destination.rawValue].refusingSince != nil && reports[destination.rawValue].first != nil
+    }
+  }
+
   private func step(of send: Ticket) -> DeliveryStep {
     switch sends[send].delivery.phase {
     case .admitting: .admitting
@@ -62,6 +66,6 @@ extension Lane {
     if !drain.isRunning { return .draining }
     if epoch == nil { return .disconnected }
     if !broker.canPublish { return .unpublishable }
-    return clock.now.monotonic.milliseconds(since: reportsHeldUntil) < Self.refusedMilliseconds ? .refused : nil
+    return isRefused ? .refused : nil
   }
 }

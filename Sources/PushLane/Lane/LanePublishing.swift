@@ -5,15 +5,40 @@ import PushCore
 extension Lane {
   // MARK: reported
 
+  /// Its end, or what is left of it, is to be published.
+  mutating func report(_ ticket: Ticket) {
+    guard let destination = sends[ticket].delivery.destination else {
+      preconditionFailure("a report without an ending")
+    }
+    reports[destination.rawValue].append(ticket, to: &sends)
+  }
+
   mutating func publishReports(_ now: Now) {
-    guard now.monotonic >= reportsHeldUntil else { return }
-    while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
-      _ = reports.popFirst()
-      report(ticket, now)
+    for destination in PublishDestination.allCases {
+      let index = destination.rawValue
+      guard reports[index].first != nil || destinations[index].refusingSince != nil else { continue }
+      publish(to: destination, now)
+      if let milliseconds = destinations[index].recovered(now: now.monotonic) {
+        broker.note(destination, refusedForMilliseconds: milliseconds)
+      }
     }
   }
 
-  private mutating func report(_ ticket: Ticket, _ now: Now) {
+  private mutating func publish(to destination: PublishDestination, _ now: Now) {
+    let index = destination.rawValue
+    while let ticket = reports[index].first, broker.canPublish, confirms.hasRoom {
+      switch destinations[index].way(now: now.monotonic) {
+      case .now:
+        reports[index].popFirst(of: sends)
+        publish(ticket, now)
+      case .onFreshChannel: return broker.renewChannel()
+      case .onFreshConnection: return broker.renewConnection()
+      case .later: return
+      }
+    }
+  }
+
+  private mutating func publish(_ ticket: Ticket, _ now: Now) {
     switch sends[ticket].delivery.ending {
     case nil:
       preconditionFailure("a report without an ending")
@@ -26,13 +51,12 @@ extension Lane {
     case .settlement:
       publishSettlement(ticket)
     case .cancellation:
-      counters.settled &+= 1
-      if !jobs[job(of: ticket)].ends.isEmpty { noteEnd(ticket) }
-      release(ticket, now)
+      settled(ticket, now)
+    case .outcome(let outcome, _, let deadLetter?) where sends[ticket].delivery.isTold:
+      publishDeadLetter(ticket, reason: deadLetter, outcome, now)
     case .outcome(let outcome, let isSuppressed, let deadLetter):
       if let deadLetter, !sends[ticket].isCounted { counters.deadLetters["\(deadLetter)", default: 0] += 1 }
       publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
-      if let deadLetter { publishDeadLetter(ticket, reason: deadLetter, outcome) }
     }
   }
 
@@ -96,9 +120,12 @@ extension Lane {
     counters.isolated += 1
   }
 
-  private mutating func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
+  private mutating func publishDeadLetter(
+    _ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome, _ now: Now
+  ) {
     let job = job(of: ticket)
-    guard !jobs[job].isOversized else { return }
+    // The broker has it from its consumer.
+    guard !jobs[job].isOversized else { return settled(ticket, now) }
     message.removeAll(keepingCapacity: true)
     // Of a batch, only the target that failed: a replay must not send the others again.
     let isPart = jobs[job].refusal == nil && jobs[job].job.namesSeveral
@@ -120,25 +147,52 @@ extension Lane {
   }
 
   mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
+    guard let destination = sends[ticket].delivery.destination else {
+      preconditionFailure("published without an ending")
+    }
+    destinations[destination.rawValue].published(now: clock.now.monotonic)
     sends[ticket].delivery.published()
-    confirms.published(sequence, ticket)
+    confirms.published(sequence, ConfirmWindow.Entry(ticket: ticket, destination: destination))
   }
 
   // MARK: confirmed
 
-  /// - Parameter isRefused: the broker refused the message; otherwise its fate is unknown.
-  mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, isRefused: Bool = false, _ now: Now) {
+  mutating func publishConfirmed(_ sequence: UInt64, _ now: Now) {
+    guard let entry = confirms.take(sequence) else { return }
+    destinations[entry.destination.rawValue].confirmed(now: now.monotonic)
     // For a delivery that is gone, confirms are ignored.
-    guard let ticket = confirms.take(sequence), sends.isLive(ticket) else { return }
-    if isRefused { sends[ticket].refusals += 1 }
-    switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
-    case .open: break
-    case .publishAgain: reports.append(ticket)
-    case .settled:
-      counters.settled &+= 1
-      if !jobs[job(of: ticket)].ends.isEmpty { noteEnd(ticket) }
-      release(ticket, now)
+    guard sends.isLive(entry.ticket) else { return }
+    if sends[entry.ticket].delivery.confirmed() { settled(entry.ticket, now) } else { report(entry.ticket) }
+  }
+
+  /// The broker refused it: it is published again as soon as its destination takes something.
+  mutating func publishRefused(_ sequence: UInt64, _ now: Now) {
+    guard let entry = confirms.take(sequence) else { return }
+    if destinations[entry.destination.rawValue].refused(now: now.monotonic) {
+      broker.note(entry.destination, refusedForMilliseconds: nil)
     }
+    guard sends.isLive(entry.ticket) else { return }
+    sends[entry.ticket].refusals += 1
+    publishAgain(entry.ticket)
+  }
+
+  /// The connection is gone: what became of those without a confirm is unknown.
+  mutating func publishesLost(_ now: Now) {
+    for index in destinations.indices { destinations[index].lost() }
+    for number in confirms.outstanding {
+      if let entry = confirms.take(number), sends.isLive(entry.ticket) { publishAgain(entry.ticket) }
+    }
+  }
+
+  private mutating func publishAgain(_ ticket: Ticket) {
+    sends[ticket].delivery.unconfirmed()
+    report(ticket)
+  }
+
+  private mutating func settled(_ ticket: Ticket, _ now: Now) {
+    counters.settled &+= 1
+    if !jobs[job(of: ticket)].ends.isEmpty { noteEnd(ticket) }
+    release(ticket, now)
   }
 
   /// Releases a settled target; after its last target the job settles.

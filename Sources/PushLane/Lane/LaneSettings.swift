@@ -50,8 +50,6 @@ package struct LaneSettings: Sendable {
   /// A pool that took a request within this time is in use. Longer than the time above: a full pool may
   /// keep jobs away from the others.
   package var movingMilliseconds: Int64
-  /// How long publishes wait after the broker refused one.
-  package var refusedPauseMilliseconds: Int64
   package var retry: RetryPolicy
   /// The policy for deliveries that workers did not finish.
   package var isolation = IsolationPolicy()
@@ -96,7 +94,6 @@ package struct LaneSettings: Sendable {
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000
-    refusedPauseMilliseconds = 100
     self.retry = retry
     self.onLimit = onLimit
     self.drainTimeoutMilliseconds = drainTimeoutMilliseconds

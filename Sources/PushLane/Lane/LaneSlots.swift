@@ -306,7 +306,7 @@ struct SendSlot: ~Copyable {
   var pool = PoolIndex(0)
   var jobClass = JobClass.transactional
   var tokenRegisteredAt: Int64?
-  /// The next send that waits for room in the same pool.
+  /// The next send of the same list: of those that wait for room in a pool, or to be published.
   var nextWaiting: Ticket?
   var apnsID = UUIDValue(high: 0, low: 0)
   /// Its key in the admission store, once it asked.

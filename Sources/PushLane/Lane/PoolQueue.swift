@@ -150,7 +150,7 @@ struct SendList {
   }
 
   mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
-    guard let ticket = first else { preconditionFailure("nobody waits for the pool") }
+    guard let ticket = first else { preconditionFailure("nobody waits") }
     first = sends[ticket].nextWaiting
     count -= 1
   }

@@ -55,9 +55,22 @@ package protocol Broker {
 
   /// Publishing works and the broker is not blocked.
   var canPublish: Bool { get }
+
+  /// Publishes on a fresh channel as soon as there is one: the present one may be what refuses.
+  mutating func renewChannel()
+
+  /// The same with the connection, preferably to another node.
+  mutating func renewConnection()
+
+  /// A destination began to refuse messages, or (after so long) takes them again. For output.
+  mutating func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?)
 }
 
 extension Broker {
+  package mutating func renewChannel() {}
+  package mutating func renewConnection() {}
+  package mutating func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?) {}
+
   /// Of a broker whose lanes have no directory of devices.
   package mutating func publishExpansion(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata

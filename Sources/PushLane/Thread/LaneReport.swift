@@ -42,6 +42,8 @@ package struct LaneReport: Sendable {
   /// By role; empty if the lane has no RabbitMQ.
   package var rabbitmqConnected: [(role: String, isConnected: Bool)] = []
   package var isBlocked = false
+  /// The exchanges and queues that refuse what the lane publishes.
+  package var refusing: [String] = []
   /// nil if the lane has no Redis.
   package var isRedisUp: Bool?
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []

@@ -77,6 +77,7 @@ package final class WorkerLane: LoopWork {
       ("consumer", rabbitmq.isConsumerConnected), ("publisher", rabbitmq.isPublisherConnected),
     ]
     report.isBlocked = rabbitmq.isBlocked
+    report.refusing = rabbitmq.refusing
     report.isRedisUp = lane.state.isConnected
     report.redisDegraded = AdmissionFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
     let decided = lane.state.counters

@@ -28,6 +28,19 @@ package final class ConfirmedPublisher {
     }
   }
 
+  /// What refuses for itself: an exchange, or a queue.
+  private struct Destination: Hashable {
+    let exchange: String
+    let queue: [UInt8]
+
+    init(_ message: Message) {
+      exchange = message.exchange.name
+      queue = exchange.isEmpty ? message.routingKey : []
+    }
+
+    var name: String { exchange.isEmpty ? String(decoding: queue, as: UTF8.self) : exchange }
+  }
+
   private struct Entry {
     let message: Message
     /// nil: published once; the body is not kept.
@@ -43,24 +56,22 @@ package final class ConfirmedPublisher {
   private let confirmMilliseconds: Int64
   /// To be published, in publishing order.
   private var waiting: [Entry] = []
-  /// Published on the current connection and not confirmed, by publish number.
+  /// What refused lately, and what waits for it.
+  private var refusing: [Destination: (state: DestinationState, waiting: [Entry])] = [:]
+  private let notice: (Logger.Level, String) -> Void
+  private var channels = RabbitMQPublishChannels()
+  /// Published on the current connection and not confirmed, by sequence number.
   private var sent: [UInt64: Entry] = [:]
   /// A lower bound of the numbers in `sent`.
   private var oldest: UInt64 = 1
   package private(set) var isBlocked = false
   /// The broker read nothing before this time: confirm timeouts start no earlier.
   private var readsSince = Instant(nanoseconds: .min)
-  /// On the current connection.
-  private var publishedCount: UInt64 = 0
-  /// Pauses until then after a refusal.
-  private var heldUntil: Instant
   /// Queues are not declared again before this time.
   private var nextDeclaration = Instant(nanoseconds: .min)
   private var isClosing = false
 
-  private static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
-  private static let refusedPauseMilliseconds: Int64 = 1_000
   /// Minimum time between two declarations.
   private static let declarationMilliseconds: Int64 = 1_000
   /// Much longer than a broker needs, even while its queues elect a leader.
@@ -74,14 +85,14 @@ package final class ConfirmedPublisher {
     self.loop = loop
     self.confirmMilliseconds = confirmMilliseconds
     topology = settings.topology
-    heldUntil = loop.now.monotonic
+    let notice: (Logger.Level, String) -> Void = { level, text in
+      notice(level, "rabbitmq (\(RabbitMQRole.publisher.rawValue)): \(text)")
+    }
+    self.notice = notice
     client = RabbitMQClient(
       loop: loop, role: .publisher, settings: settings,
-      setUp: [
-        (.openChannel, ConfirmedPublisher.publishChannel), (.selectConfirms, ConfirmedPublisher.publishChannel),
-        (.openChannel, ConfirmedPublisher.controlChannel),
-      ] + topology.declarations.map { ($0, ConfirmedPublisher.controlChannel) }
-    ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.publisher.rawValue)): \(text)") }
+      setUp: RabbitMQPublishChannels.setUp + [(.openChannel, ConfirmedPublisher.controlChannel)]
+        + topology.declarations.map { ($0, ConfirmedPublisher.controlChannel) }, notice: notice)
     client.start()
   }
 
@@ -99,9 +110,10 @@ package final class ConfirmedPublisher {
   }
 
   /// Publishes a message whose body is not kept, because it is too large or the caller can send it again. If that fails at once, or would
-  /// need a retry, it ends unconfirmed.
+  /// need a retry, it ends unconfirmed. It is published also where its destination refuses: nothing repeats it.
   package func publishOnce(_ body: [UInt8], as message: Message) {
     guard !isBlocked, let connection = client.connection else { return message.then(false) }
+    _ = isTaken(Destination(message), on: connection)
     send(Entry(message: message, body: nil), body, on: connection)
   }
 
@@ -109,6 +121,7 @@ package final class ConfirmedPublisher {
   package func forget() {
     waiting = []
     sent = [:]
+    for destination in refusing.keys { refusing[destination]?.waiting = [] }
   }
 
   /// A queue is gone: declare it again.
@@ -136,15 +149,73 @@ package final class ConfirmedPublisher {
   package func turn() {
     while let event = client.nextEvent() { take(event) }
     missConfirms()
-    guard !waiting.isEmpty, !isBlocked, heldUntil <= loop.now.monotonic, let connection = client.connection else {
-      return
-    }
+    guard !isBlocked, let connection = client.connection else { return }
+    publishToRefusing(on: connection)
     let entries = waiting
     waiting = []
     for entry in entries {
-      guard let body = entry.body else { preconditionFailure("what waits was kept") }
-      send(entry, body, on: connection)
+      let destination = Destination(entry.message)
+      if refusing[destination] == nil {
+        send(entry, on: connection)
+      } else {
+        refusing[destination]?.waiting.append(entry)
+      }
     }
+  }
+
+  // MARK: - What refuses
+
+  private func publishToRefusing(on connection: AMQPConnection) {
+    for destination in refusing.keys {
+      var sentCount = 0
+      while let waiting = refusing[destination]?.waiting, sentCount < waiting.count,
+        isTaken(destination, on: connection)
+      {
+        send(waiting[sentCount], on: connection)
+        sentCount += 1
+      }
+      refusing[destination]?.waiting.removeFirst(sentCount)
+      recover(destination)
+    }
+  }
+
+  /// A message may be published to it now. If not, that may be the channel's fault: what comes later goes on a fresh one.
+  private func isTaken(_ destination: Destination, on connection: AMQPConnection) -> Bool {
+    switch refusing[destination]?.state.way(now: loop.now.monotonic) {
+    case nil, .now: return true
+    case .later: return false
+    case .onFreshChannel, .onFreshConnection:
+      if let lost = channels.renew(on: connection) { refused(lost) }
+      return false
+    }
+  }
+
+  private func recover(_ destination: Destination) {
+    let milliseconds = refusing[destination]?.state.recovered(now: loop.now.monotonic)
+    if let milliseconds {
+      notice(.info, "\(destination.name) takes messages again; it refused some for \(milliseconds) ms")
+    }
+    guard let (state, waiting) = refusing[destination], state.refusingSince == nil else { return }
+    refusing[destination] = nil
+    self.waiting += waiting
+  }
+
+  /// The broker refused these, or will not say. Those that are kept are published again, once their destination takes one.
+  private func refused(_ numbers: ClosedRange<UInt64>) {
+    for entry in settled(numbers) { refused(entry) }
+  }
+
+  private func refused(_ entry: Entry) {
+    let destination = Destination(entry.message)
+    if refusing[destination, default: (DestinationState(), [])].state.refused(now: loop.now.monotonic) {
+      notice(
+        .warning,
+        """
+        \(destination.name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; one message \
+        tries it again and again, and the others wait
+        """)
+    }
+    if entry.body == nil { entry.message.then(false) } else { refusing[destination]?.waiting.append(entry) }
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -153,61 +224,52 @@ package final class ConfirmedPublisher {
       client.provedItself()
       isBlocked = client.blockedReason != nil
       lost()
+      channels.restart()
     case .down: lost()
-    case .connection(.confirmed(_, let number, let isMultiple)):
-      for entry in settled(by: number, isMultiple: isMultiple) { entry.message.then(true) }
-    case .connection(.refused(_, let number, let isMultiple)):
-      again(settled(by: number, isMultiple: isMultiple))
+    case .connection(.confirmed(let channel, let number, let isMultiple)):
+      guard let numbers = channels.settled(number, isMultiple: isMultiple, channel) else { break }
+      for entry in settled(numbers) {
+        if !refusing.isEmpty { refusing[Destination(entry.message)]?.state.confirmed(now: loop.now.monotonic) }
+        entry.message.then(true)
+      }
+    case .connection(.refused(let channel, let number, let isMultiple)):
+      if let numbers = channels.settled(number, isMultiple: isMultiple, channel) { refused(numbers) }
+    case .connection(.completed(_, let operation, _)):
+      _ = channels.answered(operation)
     case .connection(.returned):
       guard let connection = client.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
         break
       }
       declareAgain()
       // Its confirm still follows, and matches nothing.
-      if let entry = sent.removeValue(forKey: number) { again([entry]) }
+      if channels.markReturned(number), let entry = sent.removeValue(forKey: number) { refused(entry) }
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
       isBlocked = false
       readsSince = loop.now.monotonic
-    case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
+    case .connection(.opened), .connection(.delivery), .connection(.cancelled),
       .connection(.channelClosed), .connection(.closed):
       break
     }
   }
 
   /// Removes the messages that a confirm or a refusal covers.
-  private func settled(by number: UInt64, isMultiple: Bool) -> [Entry] {
-    guard number <= publishedCount else { return [] }
-    var entries: [Entry] = []
-    for number in (isMultiple ? min(oldest, number) : number)...number {
-      if let entry = sent.removeValue(forKey: number) { entries.append(entry) }
-    }
-    return entries
-  }
-
-  /// The broker refused or returned these. Those that are kept are published again after a pause.
-  private func again(_ entries: [Entry]) {
-    let kept = entries.filter { $0.body != nil }
-    if !kept.isEmpty {
-      waiting += kept
-      heldUntil = loop.now.monotonic.adding(milliseconds: ConfirmedPublisher.refusedPauseMilliseconds)
-    }
-    for entry in entries where entry.body == nil { entry.message.then(false) }
+  private func settled(_ numbers: ClosedRange<UInt64>) -> [Entry] {
+    Range(numbers).clamped(to: oldest..<channels.sequence.next).compactMap { sent.removeValue(forKey: $0) }
   }
 
   /// The connection was lost: unconfirmed messages are published again on the next one.
   private func lost() {
     let entries = sent.sorted { $0.key < $1.key }.map(\.value)
     sent = [:]
-    publishedCount = 0
-    oldest = 1
+    for destination in refusing.keys { refusing[destination]?.state.lost() }
     waiting = entries.filter { $0.body != nil } + waiting
     for entry in entries where entry.body == nil { entry.message.then(false) }
   }
 
   /// Without a confirm for so long, the connection is replaced: its message would wait for ever.
   private func missConfirms() {
-    while oldest <= publishedCount, sent[oldest] == nil { oldest += 1 }
+    while oldest < channels.sequence.next, sent[oldest] == nil { oldest += 1 }
     guard client.isUp, !isBlocked, let entry = sent[oldest] else { return }
     let due = max(entry.publishedAt, readsSince).adding(milliseconds: confirmMilliseconds)
     guard due <= loop.now.monotonic else { return }
@@ -215,17 +277,24 @@ package final class ConfirmedPublisher {
     lost()
   }
 
+  /// A message that is kept.
+  private func send(_ entry: Entry, on connection: AMQPConnection) {
+    guard let body = entry.body else { preconditionFailure("what waits was kept") }
+    send(entry, body, on: connection)
+  }
+
   private func send(_ entry: Entry, _ body: [UInt8], on connection: AMQPConnection) {
     properties.reset()
     entry.message.describe(properties)
-    publishedCount += 1
-    RabbitMQPublishNumber.add(publishedCount, to: properties)
+    let taken = channels.take()
+    RabbitMQPublishNumber.add(taken, to: properties)
     let number = connection.publish(
-      to: entry.message.exchange, channel: ConfirmedPublisher.publishChannel,
-      routingKey: entry.message.routingKey.span, properties: properties, body: body.span)
-    assert(number == publishedCount)
+      to: entry.message.exchange, channel: channels.channel, routingKey: entry.message.routingKey.span,
+      properties: properties, body: body.span)
+    assert(channels.sequence.sequence(of: number) == taken)
     var entry = entry
     entry.publishedAt = loop.now.monotonic
-    sent[number] = entry
+    sent[taken] = entry
+    if !refusing.isEmpty { refusing[Destination(entry.message)]?.state.published(now: loop.now.monotonic) }
   }
 }

@@ -188,6 +188,9 @@ package enum MetricsText {
     for (role, count) in connected.sorted(by: { $0.key < $1.key }) { out.sample(["role": role], count) }
     out.family("herald_rabbitmq_blocked", .gauge, "1 while the broker refuses publishes because of an alarm.")
     out.sample([:], reports.contains(where: \.isBlocked))
+    out.family("herald_publish_refused", .gauge, "Lanes whose messages this exchange or queue refuses.")
+    let refusing = Dictionary(grouping: reports.flatMap(\.refusing)) { $0 }
+    for (name, lanes) in refusing.sorted(by: { $0.key < $1.key }) { out.sample(["destination": name], lanes.count) }
     out.family("herald_outcomes_unconfirmed", .gauge, "Publishes that the broker has not confirmed.")
     out.sample([:], reports.reduce(0) { $0 + $1.unconfirmed })
     out.family("herald_redis_up", .gauge, "1 while every lane is connected to Redis.")
