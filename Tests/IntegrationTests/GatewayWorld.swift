@@ -26,10 +26,11 @@ final class GatewayWorld {
   ///   - isPlain: it speaks HTTP without TLS.
   ///   - descriptorsMaximum: that it may have; nil: as many as this process.
   ///   - millisecondsAhead: of its clock.
+  ///   - hasHeartbeats: false: it keeps the connection to a RabbitMQ that is paused.
   init(
     _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, prefix: String? = nil,
     further: [String] = [], drainSeconds: Int = 20, isPlain: Bool = true, isLogged: Bool = true,
-    descriptorsMaximum: Int? = nil, millisecondsAhead: Int = 0
+    descriptorsMaximum: Int? = nil, millisecondsAhead: Int = 0, hasHeartbeats: Bool = true
   ) throws {
     self.rabbitmq = try rabbitmq ?? .shared()
     outside = OutsideClient(port: self.rabbitmq.port)
@@ -39,7 +40,7 @@ final class GatewayWorld {
     let lines = ["port: \(port)"] + further
     configurationFile = try folder.write(
       """
-      rabbitmq: {url: "\(self.rabbitmq.url)", prefix: "\(self.prefix)"}
+      rabbitmq: {url: "\(self.rabbitmq.url)\(hasHeartbeats ? "" : "?heartbeat=0")", prefix: "\(self.prefix)"}
       redis: {url: "\(try redisURL ?? RedisServer.shared().url)", prefix: "\(self.prefix):"}
       results: {log: \(isLogged)}
       drain_timeout_s: \(drainSeconds)

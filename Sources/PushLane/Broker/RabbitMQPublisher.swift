@@ -189,8 +189,8 @@ struct RabbitMQPublisher: ~Copyable {
       notices.add(
         .warning, .publisher,
         """
-        \(name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; one message tries it \
-        again and again, and the others wait
+        \(name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; empty it, lift its \
+        limit, or unbind it; meanwhile one message tries it again and again, and the others wait
         """)
     }
   }

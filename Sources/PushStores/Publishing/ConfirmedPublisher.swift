@@ -113,7 +113,7 @@ package final class ConfirmedPublisher {
   /// need a retry, it ends unconfirmed. It is published also where its destination refuses: nothing repeats it.
   package func publishOnce(_ body: [UInt8], as message: Message) {
     guard !isBlocked, let connection = client.connection else { return message.then(false) }
-    _ = isTaken(Destination(message), on: connection)
+    if !refusing.isEmpty { _ = isTaken(Destination(message), on: connection) }
     send(Entry(message: message, body: nil), body, on: connection)
   }
 
@@ -154,11 +154,10 @@ package final class ConfirmedPublisher {
     let entries = waiting
     waiting = []
     for entry in entries {
-      let destination = Destination(entry.message)
-      if refusing[destination] == nil {
-        send(entry, on: connection)
+      if !refusing.isEmpty, let index = refusing.index(forKey: Destination(entry.message)) {
+        refusing.values[index].waiting.append(entry)
       } else {
-        refusing[destination]?.waiting.append(entry)
+        send(entry, on: connection)
       }
     }
   }
@@ -168,10 +167,9 @@ package final class ConfirmedPublisher {
   private func publishToRefusing(on connection: AMQPConnection) {
     for destination in refusing.keys {
       var sentCount = 0
-      while let waiting = refusing[destination]?.waiting, sentCount < waiting.count,
-        isTaken(destination, on: connection)
+      while let entry = refusing[destination]?.waiting.dropFirst(sentCount).first, isTaken(destination, on: connection)
       {
-        send(waiting[sentCount], on: connection)
+        send(entry, on: connection)
         sentCount += 1
       }
       refusing[destination]?.waiting.removeFirst(sentCount)
@@ -211,8 +209,8 @@ package final class ConfirmedPublisher {
       notice(
         .warning,
         """
-        \(destination.name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; one message \
-        tries it again and again, and the others wait
+        \(destination.name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; empty it, \
+        lift its limit, or unbind it; meanwhile one message tries it again and again, and the others wait
         """)
     }
     if entry.body == nil { entry.message.then(false) } else { refusing[destination]?.waiting.append(entry) }
