@@ -68,10 +68,10 @@ package final class SimulatedDirectory: AudienceDirectory {
     asked.append((world.milliseconds + delay, ticket, ordinals, isLost))
   }
 
-  package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {
+  package func nextAnswer(now: Now) -> DirectoryAnswer? {
     guard let index = asked.firstIndex(where: { $0.at <= world.milliseconds }) else { return nil }
     let next = asked.remove(at: index)
-    guard !next.isLost else { return (next.ticket, nil) }
+    guard !next.isLost else { return (next.ticket, .failure(.silent)) }
     var resolution = PageResolution()
     for ordinal in next.ordinals {
       let text = RegistryServer.token(ordinal)
@@ -82,7 +82,7 @@ package final class SimulatedDirectory: AudienceDirectory {
       let device = "device-\(text)"
       resolution.send(to: token.span, device: device.utf8.span, registeredAt: registeredAt)
     }
-    return (next.ticket, resolution)
+    return (next.ticket, .success(resolution))
   }
 
   private var standings: [(index: Int, job: [UInt8])] = []

@@ -446,10 +446,7 @@ private final class ActivityWay {
     let ordinals = (0..<job.page.count).map { job.page.ordinal($0, in: bytes.span) }
     let finish = pages.finish(job, isOver: false, apnsID: apnsID, in: scope)
     let records = try wait { devices.records(of: ordinals, epoch: job.page.epoch, in: scope, then: $0) }.get()
-    guard let resolution = try wait({ finish(records.map { .found($0) }, $0) }) else {
-      throw TestFailure("nobody can say")
-    }
-    return resolution
+    return try wait { finish(records.map { .found($0) }, $0) }.get()
   }
 
   func resolve(_ text: String, apnsID: UUIDValue? = nil) throws -> [String: String] {

@@ -64,7 +64,7 @@ struct RegistryDirectoryTests {
       directory.maintain(now: loop.now)
       loop.flush()
       guard let answer = directory.nextAnswer(now: loop.now) else { continue }
-      return (answer.resolution?.entries ?? []).map { entry in
+      return ((try? answer.found.get())?.entries ?? []).map { entry in
         switch entry {
         case .token: "token"
         case .superseded: "superseded"

@@ -70,6 +70,30 @@ extension WorkerAudienceTests {
     for id in ["update", "again"] { try expectExpired(id) }
   }
 
+  /// The same of a page that is published already.
+  @Test func aPageWhoseDevicesCannotBeRead_endsWithItsTime() throws {
+    let world = try AudienceWorld("unread-page")
+    try world.registry.register(0..<2)
+    let redis = try RedisServer.shared()
+    let keys = try redis.cli(["--scan", "--pattern", "\(world.world.prefix):{*}:d:*"]).split(separator: "\n")
+    try #require(!keys.isEmpty)
+    for key in keys.map(String.init) {
+      try redis.cli(["DEL", key])
+      try redis.cli(["SET", key, "another program's"])
+    }
+    try world.prepare("all", ordinals: [0, 1])
+    let end = Int64(Date().timeIntervalSince1970) + 4
+    try world.publish(
+      "all/0", to: #"{"page":0,"ordinals":[0,1]}"#, more: #""parent_id":"all","expiration":\#(end),"#)
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "all").summary == ["devices": 2, "expired": 2])
+    let outcome = try #require(world.children(of: "all").first, "\(world.outcomes)")
+    #expect(world.children(of: "all").count == 1 && outcome.outcome == "expired", "\(world.outcomes)")
+    #expect(
+      outcome.detail?.hasPrefix("the page expired while its devices could not be read: ") ?? false
+        && outcome.detail?.contains("does something else use this key?") ?? false, "\(outcome)")
+  }
+
   /// It was paused for hours: the first reading that fails is not its end.
   @Test func anOldJobWhoseDevicesCannotBeReadForAMoment_isSent() throws {
     let world = try AudienceWorld("moment")

@@ -87,6 +87,8 @@ final class LaneBenchWorld {
   var knowsDevices = true
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
   var tokens: [UInt32: [UInt8]]? = [:]
+  /// Where there are no `tokens`.
+  var directoryFailure = DirectoryFailure.silent
   /// Ordinals that get nothing any more.
   var toldElsewhere: Set<UInt32> = []
   var superseded: Set<UInt32> = []
@@ -344,12 +346,12 @@ final class LaneBenchDirectory: AudienceDirectory {
     world.pagesThatMayPause.append(mayPause)
   }
 
-  func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {
+  func nextAnswer(now: Now) -> DirectoryAnswer? {
     guard !world.namesNobody, let (ticket, ordinals) = world.pagesAsked.popLast() else { return nil }
-    guard let tokens = world.tokens else { return (ticket, nil) }
+    guard let tokens = world.tokens else { return (ticket, .failure(world.directoryFailure)) }
     var resolution = PageResolution()
     resolution.standing = world.standing
-    if world.standing == .paused { return (ticket, resolution) }
+    if world.standing == .paused { return (ticket, .success(resolution)) }
     for ordinal in ordinals {
       if world.standing == .cancelled, !world.mayBeSent {
         resolution.cancel()
@@ -369,7 +371,7 @@ final class LaneBenchDirectory: AudienceDirectory {
       }
     }
     resolution.isForeign = world.areForeign
-    return (ticket, resolution)
+    return (ticket, .success(resolution))
   }
 
   func ask(about job: [UInt8], index: Int) { world.standingsAsked.append((index, job)) }

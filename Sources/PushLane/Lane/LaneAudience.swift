@@ -26,11 +26,19 @@ extension Lane {
 
   mutating func takePages(_ now: Now) {
     directory.maintain(now: now)
-    while let (job, resolution) = directory.nextAnswer(now: now) {
+    while let (job, found) = directory.nextAnswer(now: now) {
       guard jobs.isLive(job) else { continue }
       let queue = StartQueue(jobs[job]).rawValue
-      isDirectorySilent = resolution == nil
-      guard let resolution else {
+      isDirectorySilent = false
+      let resolution: PageResolution
+      switch found {
+      case .success(let known): resolution = known
+      case .failure(.unreadable(let text)) where isOver(job, now):
+        openPages[queue] -= 1
+        endUnread(job, text, now)
+        continue
+      case .failure(let failure):
+        isDirectorySilent = failure == .silent
         openPages[queue] -= 1
         waitForDirectory(job, now)
         continue
@@ -124,6 +132,14 @@ extension Lane {
     jobs[job].putOff()
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
     perform(sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now)), send, now)
+  }
+
+  /// A page whose time is over ends though nobody can read who its devices are: what is wrong may be wrong for good, such as another
+  /// program's value in a key.
+  private mutating func endUnread(_ job: Ticket, _ text: String, _ now: Now) {
+    jobs[job].endUnread(text)
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be ended") }
+    perform(sends[send].delivery.handedOver(isOver: true, now: now), send, now)
   }
 
   /// The same while its job is paused, and it grows no older.

@@ -223,6 +223,13 @@ struct JobSlot: ~Copyable {
     refusal = "to.\(job.targetKind): the job expired before its devices were looked up"
   }
 
+  /// Ends a whole page, or an activity's broadcast: it expired, and who gets it could never be read.
+  mutating func endUnread(_ text: String) {
+    refusal = "the page expired while its devices could not be read: \(text)"
+    openEnds()
+    targetCount = 1
+  }
+
   /// Of a page: replaces the ordinals by tokens; devices without a token are skipped. Returns how many.
   mutating func resolve(_ resolution: borrowing PageResolution, _ now: Now) -> Int {
     resolvedAt = now.monotonic

@@ -10,6 +10,14 @@ package enum SettledDevices: Sendable {
   case found
 }
 
+/// Why nobody can say now who a page's devices are.
+package enum DirectoryFailure: Error, Hashable, Sendable {
+  /// Nobody answered, or what is asked is about to change.
+  case silent
+  /// What is stored cannot be read, which may be so for good. With why.
+  case unreadable(String)
+}
+
 /// Who the devices of a page are, as a lane sees it: their tokens are read when the page is sent. One call serves up to 500 targets, so it
 /// may be dynamic. Nothing here blocks.
 package protocol AudienceDirectory: AnyObject {
@@ -29,9 +37,8 @@ package protocol AudienceDirectory: AnyObject {
     _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
     now: Now)
 
-  /// The next answer of this turn; nil once everything is reported. A resolution of nil: nobody can say now who they are, and the page
-  /// comes again later.
-  func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)?
+  /// The next answer of this turn; nil once everything is reported. After a failure the page comes again later.
+  func nextAnswer(now: Now) -> DirectoryAnswer?
 
   /// Asks whether the pages of a job for an audience may be sent; the answer comes from `nextStanding`.
   func ask(about job: [UInt8], index: Int)
@@ -47,6 +54,9 @@ package protocol AudienceDirectory: AnyObject {
   func close()
 }
 
+/// An answer to `AudienceDirectory.find`.
+package typealias DirectoryAnswer = (ticket: Ticket, found: Result<PageResolution, DirectoryFailure>)
+
 /// Of a lane without a registry.
 package final class NoDirectory: AudienceDirectory {
   package init() {}
@@ -59,7 +69,7 @@ package final class NoDirectory: AudienceDirectory {
   ) {
     preconditionFailure("pages are refused here")
   }
-  package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? { nil }
+  package func nextAnswer(now: Now) -> DirectoryAnswer? { nil }
   package func ask(about job: [UInt8], index: Int) { preconditionFailure("pages are refused here") }
   package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? { nil }
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {}

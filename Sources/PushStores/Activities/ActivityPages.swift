@@ -39,9 +39,10 @@ package final class ActivityPages {
     }
   }
 
-  /// The second half of the search for an activity's page's devices, once their records are known: nil: unknown now, because Redis did not
-  /// answer.
-  package typealias Finish = ([PageDevice], @escaping (PageResolution?) -> Void) -> Void
+  package typealias Then = (Result<PageResolution, DeviceRegistryFailure>) -> Void
+
+  /// The second half of the search for an activity's page's devices, once their records are known.
+  package typealias Finish = ([PageDevice], @escaping Then) -> Void
 
   /// - Parameters:
   ///   - isOver: the page is not sent any more.
@@ -60,14 +61,16 @@ package final class ActivityPages {
     }
   }
 
-  /// Whether an activity's broadcast is overtaken; nil: unknown now, because Redis did not answer.
-  package func find(broadcast job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
+  /// Whether an activity's broadcast is overtaken.
+  package func find(broadcast job: borrowing PushJob, in scope: AppScope, then: @escaping Then) {
     let revision = job.revision
     activities.state(ActivityPages.activity(of: job), in: scope) { result in
-      guard case .success(let activity) = result else { return then(nil) }
-      var resolution = PageResolution()
-      resolution.isOvertaken = activity?.isOvertaken(revision) ?? false
-      then(resolution)
+      then(
+        result.mapError { DeviceRegistryFailure($0) }.map { activity in
+          var resolution = PageResolution()
+          resolution.isOvertaken = activity?.isOvertaken(revision) ?? false
+          return resolution
+        })
     }
   }
 
@@ -114,7 +117,7 @@ package final class ActivityPages {
     }
   }
 
-  private func update(_ page: Page, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void) {
+  private func update(_ page: Page, _ devices: [PageDevice], _ then: @escaping Then) {
     // A device that is forgotten since is skipped. Its ordinal may be another's by now, to whom nothing counts as sent.
     let isHere = { (record: DeviceRecord) in page.lateDevice.isEmpty || page.lateDevice == record.id }
     var found = Members()
@@ -130,7 +133,11 @@ package final class ActivityPages {
       page.push, of: page.id, in: page.scope, to: found.ordinals, devices: found.devices, job: page.leaveJob,
       isFor: page.isFor
     ) { [activities] result in
-      guard case .success(let resolved) = result else { return then(nil) }
+      let resolved: [ActivityState.Resolved]
+      switch result {
+      case .failure(let failure): return then(.failure(DeviceRegistryFailure(failure)))
+      case .success(let found): resolved = found
+      }
       let finish = { (members: [ActivityMember?]) in
         var (answers, members) = (resolved[...], members[...])
         var resolution = PageResolution()
@@ -157,12 +164,14 @@ package final class ActivityPages {
           case .settled: resolution.settled()
           }
         }
-        then(resolution)
+        then(.success(resolution))
       }
       guard !asked.ordinals.isEmpty else { return finish([]) }
       activities.members(of: page.id, in: page.scope, asked.ordinals, devices: asked.devices) { result in
-        guard case .success(let members) = result else { return then(nil) }
-        finish(members)
+        switch result {
+        case .failure(let failure): then(.failure(DeviceRegistryFailure(failure)))
+        case .success(let members): finish(members)
+        }
       }
     }
   }
@@ -170,7 +179,7 @@ package final class ActivityPages {
   /// Only devices with a token are marked: a start token, or an alert token for the fallback. A device that got
   /// its start token after the page was made still gets the alert.
   private func start(
-    _ page: Page, job: UInt64, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void
+    _ page: Page, job: UInt64, _ devices: [PageDevice], _ then: @escaping Then
   ) {
     let token = { (record: DeviceRecord) in page.isFallback ? record.token : record.startToken(for: page.attributesType)
     }
@@ -182,8 +191,11 @@ package final class ActivityPages {
       of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
       to: able.ordinals, devices: able.devices
     ) { result in
-      guard case .success(let resolved) = result else { return then(nil) }
-      var answers = resolved[...]
+      var answers: ArraySlice<ActivityState.Started>
+      switch result {
+      case .failure(let failure): return then(.failure(DeviceRegistryFailure(failure)))
+      case .success(let resolved): answers = resolved[...]
+      }
       var resolution = PageResolution()
       for device in devices {
         switch device {
@@ -203,7 +215,7 @@ package final class ActivityPages {
         case .settled: resolution.settled()
         }
       }
-      then(resolution)
+      then(.success(resolution))
     }
   }
 

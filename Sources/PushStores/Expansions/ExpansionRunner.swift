@@ -107,7 +107,12 @@ final class ExpansionRunner {
     store.settle(settlement) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): waitForRedis(delivery, failure.text)
+      case .failure(let failure):
+        let age = loop.now.unixMilliseconds - delivery.firstSeen
+        guard failure.isForeignData, age >= settings.retry.ageMaximumSeconds * 1_000 else {
+          return waitForRedis(delivery, failure.text)
+        }
+        giveUp(settlement: delivery, because: "its job's progress could not be read: \(failure.text)")
       case .success(let isComplete):
         endStarts(settlement, delivery) { [self] in
           if isComplete { complete(id, delivery) {} } else { delivery.finish() }

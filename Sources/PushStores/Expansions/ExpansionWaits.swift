@@ -34,11 +34,13 @@ extension ExpansionRunner {
 
   /// Its page stays open: the dead letter can be replayed.
   func giveUp(settlement delivery: ExpansionDelivery) {
+    giveUp(settlement: delivery, because: "\(reason(delivery)); see why workers end")
+  }
+
+  func giveUp(settlement delivery: ExpansionDelivery, because why: String) {
     counters.givenUp += 1
-    notice(
-      .error,
-      "a report about the devices of a page is \(reason(delivery)); see why workers end, then replay its dead letter")
-    let letter = Publish.Target.deadLetter(reason: "failed", detail: reason(delivery))
+    notice(.error, "a report about the devices of a page became a dead letter, to be replayed: \(why)")
+    let letter = Publish.Target.deadLetter(reason: "failed", detail: why)
     delivery.publish([Publish(target: letter, body: delivery.body, metadata: delivery.metadata)]) { delivery.finish() }
   }
 

@@ -8,7 +8,7 @@ package final class RegistryDirectory: AudienceDirectory {
   private let registry: DeviceRegistry
   private let activities: ActivityPages
   private let expansions: ExpansionStore
-  private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
+  private var answers: [DirectoryAnswer] = []
   private var next = 0
   private var standings: [(index: Int, job: [UInt8], standing: AudienceStanding?)] = []
   /// Requests that the registry has not answered.
@@ -52,9 +52,9 @@ package final class RegistryDirectory: AudienceDirectory {
   ) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
-    let then: (PageResolution?) -> Void = { [weak self] resolution in
+    let then: ActivityPages.Then = { [weak self] found in
       self?.openCount -= 1
-      self?.answers.append((ticket, resolution))
+      self?.answers.append((ticket, found.mapError(RegistryDirectory.failure)))
     }
     let bytes = job.bytes
     let parentID = Array(bytes[job.parentID.range])
@@ -98,47 +98,54 @@ package final class RegistryDirectory: AudienceDirectory {
   }
 
   /// Asks for the devices and for the state of the page at once: in a cluster, different nodes have them.
-  private func find(_ page: Page, epoch: UInt64, _ scope: AppScope, _ then: @escaping (PageResolution?) -> Void) {
+  private func find(_ page: Page, epoch: UInt64, _ scope: AppScope, _ then: @escaping ActivityPages.Then) {
     var left = page.settlement == nil ? 1 : 2
-    var records: [DeviceRecord?]?
+    var records: [DeviceRecord?] = []
     var state: ExpansionStore.PageState?
+    var failure: DeviceRegistryFailure?
     let complete = { [weak self] in
       left -= 1
-      guard left == 0 else { return }
-      guard let self, let records, page.settlement == nil || state != nil else { return then(nil) }
+      guard left == 0, let self else { return }
+      if let failure { return then(.failure(failure)) }
       found(page, records, state, then)
     }
     registry.records(of: page.ordinals, epoch: epoch, in: scope) { result in
-      if case .success(let found) = result { records = found }
+      switch result {
+      case .success(let found): records = found
+      case .failure(let known): failure = known
+      }
       complete()
     }
     guard let settlement = page.settlement else { return }
     expansions.state(of: settlement, page.ordinals.count) { result in
-      if case .success(let found) = result { state = found }
+      switch result {
+      case .success(let found): state = found
+      case .failure(let known): failure = DeviceRegistryFailure(known)
+      }
       complete()
     }
   }
 
   private func found(
     _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState?,
-    _ then: @escaping (PageResolution?) -> Void
+    _ then: @escaping ActivityPages.Then
   ) {
     let devices = RegistryDirectory.devices(page, records, state)
     guard let settlement = page.settlement, let state else { return page.finish?(devices, then) ?? () }
-    let finished: (PageResolution?) -> Void = { [weak self] found in
-      guard var resolution = found else { return then(nil) }
+    let finished: ActivityPages.Then = { [weak self] found in
+      guard case .success(var resolution) = found else { return then(found) }
       // A paused job's page that may not wait ends.
       resolution.standing = state.standing == .paused ? .running : state.standing
       resolution.isForeign = state.ends == nil
       if state.ends != nil { self?.settleUnsent(settlement, resolution) }
-      then(resolution)
+      then(.success(resolution))
     }
     switch (state.standing, page.finishOver) {
     case (.paused, _) where page.mayPause:
       var resolution = PageResolution()
       resolution.standing = .paused
-      then(resolution)
-    case (.cancelled, nil): finished(RegistryDirectory.cancelled(devices))
+      then(.success(resolution))
+    case (.cancelled, nil): finished(.success(RegistryDirectory.cancelled(devices)))
     // It may have been sent: the outcomes say so.
     case (.cancelled, let finish?): finish(devices, finished)
     case (.running, _), (.paused, _): page.finish?(devices, finished)
@@ -191,30 +198,35 @@ package final class RegistryDirectory: AudienceDirectory {
   /// Whether a newer broadcast of its activity overtook it, or its job was cancelled.
   private func find(
     broadcast job: borrowing PushJob, of parentID: [UInt8], mayPause: Bool, _ scope: AppScope,
-    _ then: @escaping (PageResolution?) -> Void
+    _ then: @escaping ActivityPages.Then
   ) {
     var left = 2
-    var resolution: PageResolution?
-    var standing: AudienceStanding?
+    var resolution: Result<PageResolution, DeviceRegistryFailure> = .success(PageResolution())
+    var standing: Result<AudienceStanding, DeviceRegistryFailure> = .success(.running)
     let complete = {
       left -= 1
       guard left == 0 else { return }
-      guard var found = resolution, let standing else { return then(nil) }
-      found.standing = standing == .paused && !mayPause ? .running : standing
-      found.isOvertaken = found.isOvertaken || standing == .cancelled
-      then(found)
+      then(
+        resolution.flatMap { found in
+          standing.map { standing in
+            var found = found
+            found.standing = standing == .paused && !mayPause ? .running : standing
+            found.isOvertaken = found.isOvertaken || standing == .cancelled
+            return found
+          }
+        })
     }
     activities.find(broadcast: job, in: scope) {
       resolution = $0
       complete()
     }
-    expansions.standing(of: parentID) { result in
-      if case .success(let found) = result { standing = found }
+    expansions.standing(of: parentID) {
+      standing = $0.mapError { DeviceRegistryFailure($0) }
       complete()
     }
   }
 
-  private static func finish(_ devices: [PageDevice], _ then: (PageResolution?) -> Void) {
+  private static func finish(_ devices: [PageDevice], _ then: ActivityPages.Then) {
     var resolution = PageResolution()
     for device in devices {
       switch device {
@@ -230,10 +242,17 @@ package final class RegistryDirectory: AudienceDirectory {
       case .settled: resolution.settled()
       }
     }
-    then(resolution)
+    then(.success(resolution))
   }
 
-  package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {
+  private static func failure(_ failure: DeviceRegistryFailure) -> DirectoryFailure {
+    switch failure {
+    case .redis, .busy: .silent
+    case .unreadable(let text): .unreadable(text)
+    }
+  }
+
+  package func nextAnswer(now: Now) -> DirectoryAnswer? {
     guard next < answers.count else {
       if answers.isEmpty { return nil }
       answers.removeAll(keepingCapacity: true)

@@ -21,7 +21,8 @@ struct ForgedMessage {
   private static let headers = [
     "x-herald-attempts", "x-herald-first-seen", "x-herald-claim", "x-herald-ambiguous", "x-herald-apns-id",
     "x-herald-deliveries", "x-herald-redeliveries", "x-herald-replay", "x-herald-reason", "x-herald-detail",
-    "x-herald-class", "x-herald-cursor", "x-herald-publish", "x-herald-count", "x-delivery-count", "x-death",
+    "x-herald-class", "x-herald-cursor", "x-herald-publish", "x-herald-count", "x-herald-order", "x-herald-paused-at",
+    "x-herald-waits", "x-herald-returning", "x-delivery-count", "x-death",
     "x-first-death-queue", "x-first-death-reason", "traceparent", "tracestate",
   ]
 
