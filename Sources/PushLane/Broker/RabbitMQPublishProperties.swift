@@ -10,9 +10,11 @@ package struct RabbitMQPublishProperties {
   package static let orderHeader: StaticString = "x-herald-order"
 
   /// Of the publish that is being made.
-  package let properties = AMQPProperties()
+  package let properties: AMQPProperties
 
-  package init() {}
+  package init(_ properties: AMQPProperties = AMQPProperties()) {
+    self.properties = properties
+  }
 
   package func describeOutcome(_ apnsID: UUIDValue, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
     properties.reset()

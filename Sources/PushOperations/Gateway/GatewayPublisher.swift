@@ -132,7 +132,7 @@ final class GatewayPublisher {
       }
     return ConfirmedPublisher.Message(
       exchange: exchange, routingKey: key,
-      describe: { properties in
+      describe: { properties, _ in
         properties.setTimestamp(unixMilliseconds: milliseconds)
         guard case .job(_, let id, _, let trace) = kind else {
           // Two requests for the same increment within a millisecond are two.

@@ -163,7 +163,7 @@ package final class ActivityRegistrar {
     let at = activities.now
     let message = ConfirmedPublisher.Message(
       exchange: jobs, routingKey: Array(JobClass.transactional.name.utf8),
-      describe: { properties in
+      describe: { properties, _ in
         // A message id has at most 255 bytes, of whole characters; the body has the whole id.
         properties.setMessageID(id.span)
         properties.addHeader("x-herald-apns-id", apnsID)

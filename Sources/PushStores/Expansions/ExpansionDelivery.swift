@@ -19,25 +19,12 @@ final class ExpansionDelivery {
       case channelRequest(id: String)
     }
 
-    enum State: Equatable {
-      case waiting
-      /// Its number on the publisher's connection.
-      case unconfirmed(UInt64)
-      case confirmed
-    }
-
     var target: Target
     var body: [UInt8]
     /// The source of its properties.
     var metadata: MessageMetadata
     /// A copy of it may have been published before.
     var isRepeated = false
-    var state = State.waiting
-    /// When it was last published.
-    var sentAt: Instant?
-
-    /// What the broker did not confirm it may have kept all the same.
-    var mayBeRepeated: Bool { isRepeated || sentAt != nil }
   }
 
   let epoch: UInt32
@@ -60,7 +47,9 @@ final class ExpansionDelivery {
   var ordinal: UInt32 = 0
   /// A broadcast of its job's is counted with the pages.
   var expectsBroadcast = false
-  private(set) var publishes: [Publish] = []
+  /// To be published.
+  private var publishes: [Publish] = []
+  private var unconfirmedCount = 0
   private var then: (() -> Void)?
   private(set) var isFinished = false
   /// Its connection is gone: it will be redelivered.
@@ -110,60 +99,30 @@ final class ExpansionDelivery {
 
   /// Publishes these messages, and calls `then` once all are confirmed.
   func publish(_ publishes: [Publish], then: @escaping () -> Void) {
-    precondition(self.publishes.isEmpty && !isFinished, "one thing at a time is published of a delivery")
+    precondition(self.then == nil && !isFinished, "one thing at a time is published of a delivery")
     if publishes.isEmpty { return then() }
     self.publishes = publishes
+    unconfirmedCount = publishes.count
     self.then = then
   }
+
+  /// What is to be published now.
+  func takePublishes() -> [Publish] {
+    guard !publishes.isEmpty else { return [] }
+    defer { publishes = [] }
+    return publishes
+  }
+
+  /// The broker has one of them.
+  func confirmed() { unconfirmedCount -= 1 }
 
   /// Nothing is left to do: acknowledge it.
   func finish() { isFinished = true }
 
   /// Continues if all its messages are confirmed.
   func advance() {
-    guard !publishes.isEmpty, publishes.allSatisfy({ $0.state == .confirmed }) else { return }
-    publishes = []
-    let next = then
+    guard let next = then, unconfirmedCount == 0 else { return }
     then = nil
-    next?()
-  }
-
-  func sent(_ index: Int, number: UInt64, at now: Instant) {
-    publishes[index].state = .unconfirmed(number)
-    publishes[index].sentAt = now
-  }
-
-  /// The broker settled a message; one that it refused is published again.
-  func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
-    for index in publishes.indices {
-      guard case .unconfirmed(let own) = publishes[index].state, own == number || isMultiple && own <= number else {
-        continue
-      }
-      publishes[index].state = isConfirmed ? .confirmed : .waiting
-    }
-  }
-
-  /// No queue took it. true: it belongs to this delivery, and is published again.
-  func markReturned(_ number: UInt64) -> Bool {
-    guard let index = publishes.firstIndex(where: { $0.state == .unconfirmed(number) }) else { return false }
-    publishes[index].state = .waiting
-    return true
-  }
-
-  /// The publisher has a new connection: unconfirmed messages are published again.
-  func publisherLost() {
-    for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }
-  }
-
-  /// A message was published at or before `limit`, and the broker has not settled it.
-  func waits(since limit: Instant) -> Bool {
-    publishes.contains { publish in
-      if case .unconfirmed = publish.state { publish.sentAt.map { $0 <= limit } ?? false } else { false }
-    }
-  }
-
-  /// Restarts the confirm timeout of published messages.
-  func restamp(_ now: Instant) {
-    for index in publishes.indices where publishes[index].sentAt != nil { publishes[index].sentAt = now }
+    next()
   }
 }

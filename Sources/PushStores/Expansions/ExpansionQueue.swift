@@ -9,8 +9,7 @@ final class ExpansionQueue {
   private let loop: EventLoop
   private let settings: ExpansionSettings
   private let consumer: RabbitMQClient
-  private let publisher: RabbitMQClient
-  private let properties = RabbitMQPublishProperties()
+  private let publisher: ConfirmedPublisher
   private let direct = AMQPExchange("", isMandatory: true)
   private let jobs: AMQPExchange
   private let results: AMQPExchange
@@ -29,7 +28,6 @@ final class ExpansionQueue {
   /// Of the current or last consumer connection.
   private var epoch: UInt32 = 0
   private(set) var isConsuming = false
-  private var isBlocked = false
   private var emptyWatch: RabbitMQEmptyWatch?
   private var nextLook: TimerToken?
   /// The queues were empty in two checks in a row, with no delivery between them.
@@ -38,42 +36,25 @@ final class ExpansionQueue {
   private var consuming: Set<UInt32> = []
   private var isAskable = false
   private var isDraining = false
-  /// On the publisher's current connection.
-  private var publishedCount: UInt64 = 0
-  private var heldUntil: Instant
 
-  private static let publishChannel: UInt16 = 1
-  private static let controlChannel: UInt16 = 2
-  private static let refusedPauseMilliseconds: Int64 = 1_000
-  /// Much longer than a broker needs, even while its queues elect a leader.
-  private static let confirmMilliseconds: Int64 = 60_000
   /// A quorum queue drops acknowledgements in flight when their channel closes.
   private static let lingerMilliseconds: Int64 = 100
 
   init(loop: EventLoop, settings: ExpansionSettings, notice: @escaping (Logger.Level, String) -> Void) {
     self.loop = loop
     self.settings = settings
-    heldUntil = loop.now.monotonic
     let topology = settings.rabbitmq.topology
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
-    let tell: (RabbitMQRole) -> (Logger.Level, String) -> Void = { role in
-      { level, text in notice(level, "rabbitmq (\(role.rawValue)): \(text)") }
-    }
-    publisher = RabbitMQClient(
-      loop: loop, role: .publisher, settings: settings.rabbitmq,
-      setUp: [
-        (.openChannel, ExpansionQueue.publishChannel), (.selectConfirms, ExpansionQueue.publishChannel),
-        (.openChannel, ExpansionQueue.controlChannel),
-      ] + topology.declarations.map { ($0, ExpansionQueue.controlChannel) }, notice: tell(.publisher))
+    publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
     consumer = RabbitMQClient(
       loop: loop, role: .consumer, settings: settings.rabbitmq,
       setUp: JobClass.allCases.map(ExpansionQueue.channel).flatMap { channel in
         [(.openChannel, channel), (.prefetch(settings.messagesMaximum), channel)]
-      }, notice: tell(.consumer))
-    publisher.start()
+      }
+    ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.consumer.rawValue)): \(text)") }
   }
 
   /// Of the consumer's connection.
@@ -129,42 +110,14 @@ final class ExpansionQueue {
 
   /// One turn, after the loop's poll.
   func turn() {
-    while let event = publisher.nextEvent() { take(publisherEvent: event) }
-    while let event = consumer.nextEvent() { take(consumerEvent: event) }
+    publisher.turn()
+    if publisher.isReady, !isDraining { consumer.start() }
+    while let event = consumer.nextEvent() { take(event) }
     advance()
-    missConfirms()
     publish()
   }
 
-  private func take(publisherEvent event: RabbitMQClient.Event) {
-    switch event {
-    case .up:
-      publisher.provedItself()
-      isBlocked = publisher.blockedReason != nil
-      publishedCount = 0
-      for delivery in deliveries { delivery.publisherLost() }
-      if !isDraining { consumer.start() }
-    case .down:
-      for delivery in deliveries { delivery.publisherLost() }
-    case .connection(.confirmed(_, let number, let isMultiple)):
-      for delivery in deliveries { delivery.settled(number, isMultiple: isMultiple, isConfirmed: true) }
-    case .connection(.refused(_, let number, let isMultiple)):
-      hold()
-      for delivery in deliveries { delivery.settled(number, isMultiple: isMultiple, isConfirmed: false) }
-    case .connection(.returned):
-      returned()
-    case .connection(.blocked): isBlocked = true
-    case .connection(.unblocked):
-      isBlocked = false
-      // The broker read nothing while it blocked us: confirm timeouts start now.
-      for delivery in deliveries { delivery.restamp(loop.now.monotonic) }
-    case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
-      .connection(.channelClosed), .connection(.closed):
-      break
-    }
-  }
-
-  private func take(consumerEvent event: RabbitMQClient.Event) {
+  private func take(_ event: RabbitMQClient.Event) {
     switch event {
     case .up:
       guard !isDraining, let connection = consumer.connection else { return consumer.stop() }
@@ -227,29 +180,10 @@ final class ExpansionQueue {
     areQueuesEmpty = false
     for delivery in deliveries { delivery.isGone = true }
     deliveries = []
+    publisher.forget()
     onLost()
-    declareAgain()
-  }
-
-  /// A queue or its binding may be gone: declare it before consuming or publishing again.
-  private func declareAgain() {
-    guard let connection = publisher.connection else { return }
-    for operation in settings.rabbitmq.topology.declarations {
-      connection.request(operation, channel: ExpansionQueue.controlChannel)
-    }
-  }
-
-  private func returned() {
-    guard let connection = publisher.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
-      return
-    }
-    guard deliveries.contains(where: { $0.markReturned(number) }) else { return }
-    declareAgain()
-    hold()
-  }
-
-  private func hold() {
-    heldUntil = loop.now.monotonic.adding(milliseconds: ExpansionQueue.refusedPauseMilliseconds)
+    // A queue may be gone.
+    publisher.declareAgain()
   }
 
   // MARK: - Deliveries
@@ -268,69 +202,65 @@ final class ExpansionQueue {
   }
 
   private func publish() {
-    guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
+    var isPublishing = false
     for delivery in deliveries {
-      for index in delivery.publishes.indices where delivery.publishes[index].state == .waiting {
-        disturbed()
-        let number = publish(delivery.publishes[index], of: delivery, on: connection)
-        delivery.sent(index, number: number, at: loop.now.monotonic)
+      for publish in delivery.takePublishes() {
+        isPublishing = true
+        publisher.publish(publish.body, as: message(publish, of: delivery))
       }
     }
+    guard isPublishing else { return }
+    disturbed()
+    publisher.send()
   }
 
-  /// A confirm that is this late is lost, and its delivery would wait forever: it is published again on a new
-  /// connection.
-  private func missConfirms() {
-    let milliseconds = ExpansionQueue.confirmMilliseconds
-    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
-    guard publisher.isUp, !isBlocked, deliveries.contains(where: { $0.waits(since: limit) }) else { return }
-    publisher.fail(.timedOut(operation: "the confirm of a page", milliseconds: milliseconds))
-    for delivery in deliveries { delivery.publisherLost() }
+  private func message(
+    _ publish: ExpansionDelivery.Publish, of delivery: ExpansionDelivery
+  ) -> ConfirmedPublisher.Message {
+    let topology = settings.rabbitmq.topology
+    let (exchange, routingKey): (AMQPExchange, [UInt8]) =
+      switch publish.target {
+      case .page(let jobClass, _): (jobs, Array(jobClass.name.utf8))
+      case .step: (direct, Array(topology.expansionsQueue(delivery.jobClass).utf8))
+      case .retry(let seconds, _):
+        (retries, Array(Topology.expansionsRetryRoutingKey(delivery.jobClass, seconds: seconds).utf8))
+      case .channelRequest: (direct, Array(topology.channelsQueue.utf8))
+      case .outcome(let routingKey, _): (results, routingKey)
+      case .deadLetter: (dead, [])
+      }
+    return ConfirmedPublisher.Message(
+      exchange: exchange, routingKey: routingKey,
+      describe: { [loop] properties, isRepeated in
+        ExpansionQueue.describe(
+          publish, of: delivery, RabbitMQPublishProperties(properties), isRepeated: isRepeated,
+          unixMilliseconds: loop.now.unixMilliseconds)
+      },
+      // Its body is kept, so it is always confirmed in the end.
+      then: { _ in delivery.confirmed() })
   }
 
-  private func publish(
-    _ publish: ExpansionDelivery.Publish, of delivery: ExpansionDelivery, on connection: AMQPConnection
-  ) -> UInt64 {
+  /// - Parameter isRepeated: the broker may have it already.
+  private static func describe(
+    _ publish: ExpansionDelivery.Publish, of delivery: ExpansionDelivery, _ properties: RabbitMQPublishProperties,
+    isRepeated: Bool, unixMilliseconds: Int64
+  ) {
     switch publish.target {
-    case .page(let jobClass, let id):
+    case .page(_, let id):
       properties.describePage(
-        id, isRepeated: publish.mayBeRepeated,
-        order: delivery.point,
-        unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
-      return send(publish.body, to: jobs, Array(jobClass.name.utf8), on: connection)
+        id, isRepeated: publish.isRepeated || isRepeated, order: delivery.point, unixMilliseconds: unixMilliseconds,
+        publish.metadata)
     case .step(let cursor):
-      properties.describeExpansion(
-        delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
-      let queue = settings.rabbitmq.topology.expansionsQueue(delivery.jobClass)
-      return send(publish.body, to: direct, Array(queue.utf8), on: connection)
-    case .retry(let seconds, let deliveries):
+      properties.describeExpansion(delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
+    case .retry(_, let deliveries):
       properties.describeExpansion(
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, deliveries: deliveries,
         isReturning: true, publish.metadata)
-      let key = Topology.expansionsRetryRoutingKey(delivery.jobClass, seconds: seconds)
-      return send(publish.body, to: retries, Array(key.utf8), on: connection)
-    case .channelRequest(let id):
-      properties.describeChannelRequest(id, unixMilliseconds: loop.now.unixMilliseconds)
-      return send(publish.body, to: direct, Array(settings.rabbitmq.topology.channelsQueue.utf8), on: connection)
-    case .outcome(let routingKey, let apnsID):
-      properties.describeOutcome(apnsID, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
-      return send(publish.body, to: results, routingKey, on: connection)
+    case .channelRequest(let id): properties.describeChannelRequest(id, unixMilliseconds: unixMilliseconds)
+    case .outcome(_, let apnsID):
+      properties.describeOutcome(apnsID, unixMilliseconds: unixMilliseconds, publish.metadata)
     case .deadLetter(let reason, let detail):
       properties.describeDeadLetter(delivery.jobClass, reason, detail, nil, publish.metadata)
-      return send(publish.body, to: dead, [], on: connection)
     }
-  }
-
-  private func send(
-    _ body: [UInt8], to exchange: AMQPExchange, _ routingKey: [UInt8], on connection: AMQPConnection
-  ) -> UInt64 {
-    publishedCount += 1
-    if exchange.isMandatory { RabbitMQPublishNumber.add(publishedCount, to: properties.properties) }
-    let number = connection.publish(
-      to: exchange, channel: ExpansionQueue.publishChannel, routingKey: routingKey.span,
-      properties: properties.properties, body: body.span)
-    assert(number == publishedCount)
-    return number
   }
 
   // MARK: - The end
@@ -356,13 +286,13 @@ final class ExpansionQueue {
     emptyWatch = nil
     for delivery in deliveries { delivery.isGone = true }
     deliveries = []
-    publisher.stop()
+    publisher.close()
     loop.schedule(afterMilliseconds: ExpansionQueue.lingerMilliseconds) { [weak consumer] in
       consumer?.stop()
     }
   }
 
-  var isClosed: Bool { consumer.state == .idle && publisher.state == .idle }
+  var isClosed: Bool { consumer.state == .idle && publisher.isClosed }
 }
 
 extension [AMQPArgument] {

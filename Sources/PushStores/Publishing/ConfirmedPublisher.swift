@@ -13,12 +13,13 @@ package final class ConfirmedPublisher {
     let exchange: AMQPExchange
     let routingKey: [UInt8]
     /// Adds properties and headers to empty ones.
-    let describe: (AMQPProperties) -> Void
+    let describe: (AMQPProperties, _ isRepeated: Bool) -> Void
     /// Called when the broker confirmed it. false: it could not be published, and its body is not kept (see `publishOnce`).
     let then: (_ isConfirmed: Bool) -> Void
 
     package init(
-      exchange: AMQPExchange, routingKey: [UInt8], describe: @escaping (AMQPProperties) -> Void,
+      exchange: AMQPExchange, routingKey: [UInt8],
+      describe: @escaping (AMQPProperties, _ isRepeated: Bool) -> Void,
       then: @escaping (_ isConfirmed: Bool) -> Void
     ) {
       self.exchange = exchange
@@ -45,8 +46,8 @@ package final class ConfirmedPublisher {
     let message: Message
     /// nil: published once; the body is not kept.
     let body: [UInt8]?
-    /// On the current connection.
-    var publishedAt = Instant(nanoseconds: .min)
+    /// nil: it was not published before.
+    var publishedAt: Instant?
   }
 
   private let loop: EventLoop
@@ -149,6 +150,11 @@ package final class ConfirmedPublisher {
   package func turn() {
     while let event = client.nextEvent() { take(event) }
     missConfirms()
+    send()
+  }
+
+  /// Sends what was published since the turn, too.
+  package func send() {
     guard !isBlocked, let connection = client.connection else { return }
     publishToRefusing(on: connection)
     let entries = waiting
@@ -269,7 +275,7 @@ package final class ConfirmedPublisher {
   private func missConfirms() {
     while oldest < channels.sequence.next, sent[oldest] == nil { oldest += 1 }
     guard client.isUp, !isBlocked, let entry = sent[oldest] else { return }
-    let due = max(entry.publishedAt, readsSince).adding(milliseconds: confirmMilliseconds)
+    let due = max(entry.publishedAt ?? readsSince, readsSince).adding(milliseconds: confirmMilliseconds)
     guard due <= loop.now.monotonic else { return }
     client.fail(.timedOut(operation: "the confirm of a message", milliseconds: confirmMilliseconds))
     lost()
@@ -283,9 +289,9 @@ package final class ConfirmedPublisher {
 
   private func send(_ entry: Entry, _ body: [UInt8], on connection: AMQPConnection) {
     properties.reset()
-    entry.message.describe(properties)
+    entry.message.describe(properties, entry.publishedAt != nil)
     let taken = channels.take()
-    RabbitMQPublishNumber.add(taken, to: properties)
+    if entry.message.exchange.isMandatory { RabbitMQPublishNumber.add(taken, to: properties) }
     let number = connection.publish(
       to: entry.message.exchange, channel: channels.channel, routingKey: entry.message.routingKey.span,
       properties: properties, body: body.span)

@@ -384,7 +384,7 @@ final class RegistrationConsumerLoop {
   ) -> ConfirmedPublisher.Message {
     ConfirmedPublisher.Message(
       exchange: exchange, routingKey: routingKey,
-      describe: { properties in
+      describe: { properties, _ in
         let metadata = delivery.metadata
         if !metadata.messageID.isEmpty {
           properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
