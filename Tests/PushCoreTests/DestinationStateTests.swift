@@ -57,6 +57,25 @@ import Testing
     #expect(renewals.count == 9, "one for each probe after a second of refusals")
   }
 
+  /// Where connections are short, whatever is published before the next probe is due would never be.
+  @Test mutating func newConnection_isProbedAtOnce() {
+    publish(1)
+    refuse()
+    for _ in 0..<8 {
+      _ = probe()
+      refuse()
+    }
+    #expect(way() == .later)
+    state.lost()
+    #expect(way() == .now)
+    publish(1)
+    #expect(way() == .later)
+    state.lost()
+    publish(1)
+    refuse()
+    #expect(way(after: 4_000) == .later && way(after: 1_000) == .onFreshChannel)
+  }
+
   /// A queue that is emptied slowly: what follows a probe grows with the answers, and ends with the next refusal.
   @Test mutating func moreFollowAsItTakesThem() {
     publish(1)

@@ -110,10 +110,13 @@ package struct DestinationState: Sendable {
     return true
   }
 
-  /// What was published will not be confirmed: the connection is gone.
+  /// What was published will not be confirmed: the connection is gone. The next one is probed at once: it may be short, too, and what refused
+  /// may have been the channel.
   package mutating func lost() {
     unconfirmed = 0
     isProbing = false
+    hasFreshChannel = true
+    nextProbe = Instant(nanoseconds: .min)
   }
 
   /// How long it refused, if people know of it and that is over: it took something after its last refusal, and that was long ago.
