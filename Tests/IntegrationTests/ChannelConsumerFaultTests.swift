@@ -110,6 +110,21 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
+  /// An analyst's queue is full: the answer waits, and is told once its limit is lifted.
+  @Test func anAnswerThatTheResultsRefuse_isToldOnceTheyTakeIt() throws {
+    let world = try WorkerWorld("channels-full")
+    let full = try world.makeFullQueue()
+    try world.outside.bind(queue: full, to: "\(world.prefix).results")
+    let worker = try world.startWorker()
+    try ask(world, ensure("cup"), correlationID: "c")
+    #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
+    try world.liftLimit(of: full)
+    #expect(
+      worker.waitForLine("results takes messages again", seconds: 40), "\(worker.log)")
+    #expect(try replies(take(1, from: full, world).filter { $0.correlationID == "c" }).map(\.id) == ["ensure-cup"])
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
   /// A copy of a request that was given up gets the same answer, and is not carried out. Put back, the request is.
   @Test func aRequestThatWasGivenUpIsCarriedOutOnlyIfItIsPutBack() throws {
     let world = try WorkerWorld("channels-given-up")

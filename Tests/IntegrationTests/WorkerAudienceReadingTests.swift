@@ -94,6 +94,23 @@ extension WorkerAudienceTests {
         && outcome.detail?.contains("does something else use this key?") ?? false, "\(outcome)")
   }
 
+  /// An analyst's queue is full: the end of a job waits, and is told once its limit is lifted.
+  @Test func anEndThatTheResultsRefuse_isToldOnceTheyTakeIt() throws {
+    let world = try AudienceWorld("full")
+    let full = try world.world.makeFullQueue()
+    try world.world.outside.bind(queue: full, to: "\(world.world.prefix).results")
+    let worker = try world.world.startWorker()
+    try world.publish("nobody", to: #"{"users":["unknown"]}"#)
+    #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
+    try world.world.liftLimit(of: full)
+    #expect(worker.waitForLine("results takes messages again", seconds: 40), "\(worker.log)")
+    let ends = try world.world.outside.drain(full).compactMap {
+      try? JSONDecoder().decode(AudienceOutcome.self, from: Data($0.body))
+    }
+    #expect(ends.map(\.job) == ["nobody"] && ends.first?.outcome == "completed", "\(ends)")
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+  }
+
   /// It was paused for hours: the first reading that fails is not its end.
   @Test func anOldJobWhoseDevicesCannotBeReadForAMoment_isSent() throws {
     let world = try AudienceWorld("moment")

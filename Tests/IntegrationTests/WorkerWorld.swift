@@ -171,6 +171,11 @@ final class WorkerWorld {
     return queue
   }
 
+  /// Lifts the limit of such a queue. RabbitMQ goes on refusing on a channel that it once told that the queue is full.
+  func liftLimit(of queue: String) throws(TestFailure) {
+    _ = try rabbitmq.rabbitmqctl(["clear_policy", queue])
+  }
+
   func publish(_ body: String, routingKey: String = "transactional") throws(TestFailure) {
     try outside.publish(body, exchange: "\(prefix).jobs", routingKey: routingKey)
   }

@@ -93,10 +93,10 @@ final class GatewayPublisher {
     let count = message.body.count
     publisher.publishOnce(
       message.body,
-      as: describe(message.kind) { [self] isConfirmed in
+      as: describe(message.kind) { [self] ending in
         messages.give(1, from: owner)
         bytes.give(count, from: owner)
-        settle(batch, index, isConfirmed ? .confirmed : .unconfirmed)
+        settle(batch, index, ending == .confirmed ? .confirmed : .unconfirmed)
       })
   }
 
@@ -122,7 +122,7 @@ final class GatewayPublisher {
   }
 
   private func describe(
-    _ kind: GatewayMessage.Kind, then: @escaping (Bool) -> Void
+    _ kind: GatewayMessage.Kind, then: @escaping (ConfirmedPublisher.Ending) -> Void
   ) -> ConfirmedPublisher.Message {
     let milliseconds = loop.now.unixMilliseconds
     let (exchange, key): (AMQPExchange, [UInt8]) =
@@ -144,9 +144,9 @@ final class GatewayPublisher {
         properties.addHeader("traceparent", trace.traceparent.utf8.span)
         if !trace.tracestate.isEmpty { properties.addHeader("tracestate", trace.tracestate.utf8.span) }
       },
-      then: { [self] isConfirmed in
-        if isConfirmed, case .job(_, let id, let scope, _) = kind { confirmedJobs.store(id, in: scope) }
-        then(isConfirmed)
+      then: { [self] ending in
+        if ending == .confirmed, case .job(_, let id, let scope, _) = kind { confirmedJobs.store(id, in: scope) }
+        then(ending)
       })
   }
 

@@ -22,7 +22,7 @@ extension ChannelConsumerLoop {
   /// may be a copy that this worker just made: if it crashed the worker earlier, the original would remain, and the
   /// next worker would copy it again.
   func recallIsolated(_ request: ChannelConsumerRequest) {
-    recall(request, behind: requests.filter { !$0.publishes.isEmpty })
+    recall(request, behind: requests.filter(\.isEnding))
   }
 
   private func recall(_ request: ChannelConsumerRequest, behind others: [ChannelConsumerRequest]) {

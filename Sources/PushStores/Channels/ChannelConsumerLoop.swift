@@ -20,8 +20,7 @@ final class ChannelConsumerLoop {
   private let runner: ChannelJobRunner
   private let policies: ChannelPolicyResolver
   private let consumer: RabbitMQClient
-  let publisher: RabbitMQClient
-  let properties = AMQPProperties()
+  let publisher: ConfirmedPublisher
   /// The default exchange, which routes to queues by name.
   let queues: AMQPExchange
   let results: AMQPExchange
@@ -33,7 +32,6 @@ final class ChannelConsumerLoop {
   /// Of the current or last consumer connection.
   private var epoch: UInt32 = 0
   private var isConsuming = false
-  private(set) var isBlocked = false
   var emptyWatch: RabbitMQEmptyWatch?
   var random: SeededRandom
   private var nextLook: TimerToken?
@@ -46,22 +44,13 @@ final class ChannelConsumerLoop {
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
-  /// On the publisher's current connection.
-  var publishedCount: UInt64 = 0
 
-  static let publishChannel: UInt16 = 1
-  private static let controlChannel: UInt16 = 2
   private static let consumeChannel: UInt16 = 1
   /// Of isolated requests.
   static let isolatedChannel: UInt16 = 2
   /// The delay from connecting to consuming isolated requests. Within it, a starting worker sends or isolates what it
   /// took; with a fast broker that takes milliseconds. Only isolated requests of a newly connected worker wait for it.
   private static let isolatedPauseMilliseconds: Int64 = 1_000
-  /// Until a queue that was gone is declared again.
-  private static let declarationPauseMilliseconds: Int64 = 1_000
-  /// Much longer than a broker needs, even while its queues elect a leader.
-  static let confirmMilliseconds: Int64 = 60_000
-  private(set) var heldUntil: Instant
 
   /// - Parameter seed: of all its random numbers.
   init(
@@ -73,7 +62,6 @@ final class ChannelConsumerLoop {
     var settings = settings
     settings.rabbitmq.randomSeed = random.next()
     self.settings = settings
-    heldUntil = loop.now.monotonic
     access = ChannelAccess(
       ChannelClient(loop: loop, credentials: credentials, configuration: settings.client, seed: random.next()),
       ChannelAccess.Shares(
@@ -91,23 +79,15 @@ final class ChannelConsumerLoop {
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
-    let tell: (RabbitMQRole) -> (Logger.Level, String) -> Void = { role in
-      { level, text in notice(level, "rabbitmq (\(role.rawValue)): \(text)") }
-    }
-    publisher = RabbitMQClient(
-      loop: loop, role: .publisher, settings: settings.rabbitmq,
-      setUp: [
-        (.openChannel, ChannelConsumerLoop.publishChannel), (.selectConfirms, ChannelConsumerLoop.publishChannel),
-        (.openChannel, ChannelConsumerLoop.controlChannel),
-      ] + topology.declarations.map { ($0, ChannelConsumerLoop.controlChannel) }, notice: tell(.publisher))
+    publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
     consumer = RabbitMQClient(
       loop: loop, role: .consumer, settings: settings.rabbitmq,
       setUp: [
         (.openChannel, ChannelConsumerLoop.consumeChannel),
         (.prefetch(ChannelConsumerSettings.requestsMaximum), ChannelConsumerLoop.consumeChannel),
         (.openChannel, ChannelConsumerLoop.isolatedChannel), (.prefetch(1), ChannelConsumerLoop.isolatedChannel),
-      ], notice: tell(.consumer))
-    publisher.start()
+      ]
+    ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.consumer.rawValue)): \(text)") }
   }
 
   deinit { redis.abandon() }
@@ -173,11 +153,11 @@ final class ChannelConsumerLoop {
   func turn() {
     access.client.turn()
     redis.turn()
-    while let event = publisher.nextEvent() { take(publisherEvent: event) }
-    while let event = consumer.nextEvent() { take(consumerEvent: event) }
+    publisher.turn()
+    if publisher.isReady, drainDeadline == nil { consumer.start() }
+    while let event = consumer.nextEvent() { take(event) }
     policies.turn()
     shareOut()
-    missConfirms()
     publish()
   }
 
@@ -208,7 +188,7 @@ final class ChannelConsumerLoop {
     emptyWatch = nil
     policies.reportUses()
     forgetRequests()
-    publisher.stop()
+    publisher.close()
     access.client.close()
     // A quorum queue drops acknowledgements in flight when their channel closes.
     loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
@@ -217,36 +197,9 @@ final class ChannelConsumerLoop {
     }
   }
 
-  var isClosed: Bool { isClosing && consumer.state == .idle && publisher.state == .idle && access.client.isClosed }
+  var isClosed: Bool { isClosing && consumer.state == .idle && publisher.isClosed && access.client.isClosed }
 
   // MARK: - RabbitMQ
-
-  private func take(publisherEvent event: RabbitMQClient.Event) {
-    switch event {
-    case .up:
-      publisher.provedItself()
-      isBlocked = publisher.blockedReason != nil
-      publishedCount = 0
-      for request in requests { request.publisherLost() }
-      if drainDeadline == nil { consumer.start() }
-    case .down:
-      for request in requests { request.publisherLost() }
-    case .connection(.confirmed(_, let number, let isMultiple)):
-      settled(number, isMultiple: isMultiple, isConfirmed: true)
-    case .connection(.refused(_, let number, let isMultiple)):
-      settled(number, isMultiple: isMultiple, isConfirmed: false)
-    case .connection(.returned):
-      returned()
-    case .connection(.blocked): isBlocked = true
-    case .connection(.unblocked):
-      isBlocked = false
-      // The broker read nothing while it blocked us: confirm timeouts start now.
-      for request in requests { request.restamp(loop.now.monotonic) }
-    case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
-      .connection(.channelClosed), .connection(.closed):
-      break
-    }
-  }
 
   private func consume(_ queue: String, _ channel: UInt16, on connection: AMQPConnection) {
     let consume = AMQPOperation.consume(queue: queue, consumerTag: settings.rabbitmq.laneName, arguments: [])
@@ -268,7 +221,7 @@ final class ChannelConsumerLoop {
     }
   }
 
-  private func take(consumerEvent event: RabbitMQClient.Event) {
+  private func take(_ event: RabbitMQClient.Event) {
     switch event {
     case .up:
       guard drainDeadline == nil, let connection = consumer.connection else { return consumer.stop() }
@@ -303,52 +256,26 @@ final class ChannelConsumerLoop {
     consuming = []
     isQueueEmpty = false
     forgetRequests()
-    declareAgain()
+    // A queue may be gone.
+    publisher.declareAgain()
   }
 
   private func forgetRequests() {
     requests = []
+    publisher.forget()
     access.shares.forgetMessages()
   }
 
-  /// A queue or its binding may be gone: declare it before consuming or publishing again.
-  private func declareAgain() {
-    guard let connection = publisher.connection else { return }
-    for operation in settings.rabbitmq.topology.declarations {
-      connection.request(operation, channel: ChannelConsumerLoop.controlChannel)
+  /// The broker has all that answers or replaces it.
+  func settled(_ request: ChannelConsumerRequest) {
+    requests.removeAll { $0 === request }
+    leave(request)
+    guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { return }
+    if request.isOversized {
+      connection.reject(request.tag, requeue: false, channel: request.channel)
+    } else {
+      connection.acknowledge(request.tag, isMultiple: false, channel: request.channel)
     }
-  }
-
-  private func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
-    var refusedReplies = isConfirmed ? 0 : requests.count { $0.hasRefusedReply }
-    for request in requests {
-      let wasRefused = request.hasRefusedReply
-      request.settled(
-        number, isMultiple: isMultiple, isConfirmed: isConfirmed,
-        triesReply: wasRefused || refusedReplies < settings.refusedRepliesMaximum, now: loop.now.monotonic)
-      if !wasRefused, request.hasRefusedReply { refusedReplies += 1 }
-      guard request.isSettled else { continue }
-      guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { continue }
-      if request.isOversized {
-        connection.reject(request.tag, requeue: false, channel: request.channel)
-      } else {
-        connection.acknowledge(request.tag, isMultiple: false, channel: request.channel)
-      }
-    }
-    for request in requests where request.isSettled { leave(request) }
-    requests.removeAll { $0.isSettled }
-  }
-
-  private func returned() {
-    guard let connection = publisher.connection else { return }
-    guard let number = RabbitMQPublishNumber.ofReturned(connection) else { return }
-    var target: ChannelConsumerRequest.Publish.Target?
-    for request in requests where target == nil { target = request.returned(number) }
-    // A missing reply queue is its owner's business. A missing queue of ours is declared before anything is published
-    // again.
-    guard let target, target != .reply else { return }
-    declareAgain()
-    heldUntil = loop.now.monotonic.adding(milliseconds: ChannelConsumerLoop.declarationPauseMilliseconds)
   }
 
   // MARK: - A request's way

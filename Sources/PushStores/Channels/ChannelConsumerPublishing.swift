@@ -4,70 +4,142 @@ import PushLane
 
 /// Publishes answers, dead letters and copies until the broker confirms them.
 extension ChannelConsumerLoop {
+  /// A full reply queue is its owner's business: after this many refusals the answer goes to the results exchange.
+  private static let repliesMaximum = 3
+  /// Until an answer is tried again, after the first refusal; twice as long after the next.
+  private static let replyPauseMilliseconds: Int64 = 100
+  /// The same without a connection.
+  private static let lostPauseMilliseconds: Int64 = 1_000
+
   func publish() {
-    guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
-    let now = loop.now.monotonic
     for request in requests {
-      for index in request.publishes.indices
-      where request.publishes[index].state == .waiting && request.publishes[index].heldUntil <= now {
-        let number = publish(request, request.publishes[index].target, on: connection)
-        request.publishes[index].state = .unconfirmed(number)
-        request.publishes[index].sentAt = now
-      }
+      for target in request.takeTargets() { publish(request, target) }
     }
+    publisher.send()
   }
 
-  /// A confirm that is this late is lost, and its request would wait forever: it is published again on a new
-  /// connection.
-  func missConfirms() {
-    let milliseconds = ChannelConsumerLoop.confirmMilliseconds
-    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
-    guard publisher.isUp, !isBlocked, requests.contains(where: { $0.waits(since: limit) }) else { return }
-    publisher.fail(.timedOut(operation: "the confirm of an answer", milliseconds: milliseconds))
-    for request in requests { request.publisherLost() }
-  }
-
-  private func publish(
-    _ request: ChannelConsumerRequest, _ target: ChannelConsumerRequest.Publish.Target, on connection: AMQPConnection
-  ) -> UInt64 {
-    let metadata = request.metadata
-    let bytes = metadata.bytes.span
-    properties.reset()
-    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
-    if !metadata.traceparent.isEmpty {
-      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
-    }
-    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
-    publishedCount += 1
+  private func publish(_ request: ChannelConsumerRequest, _ target: ChannelConsumerRequest.Target) {
+    let topology = settings.rabbitmq.topology
     switch target {
-    case .reply, .results:
+    case .reply:
       guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
-      properties.setMessageID(request.answerID.utf8.span)
-      properties.setType("push.channel.v1")
-      properties.setTimestamp(unixMilliseconds: loop.now.unixMilliseconds)
-      let isReply = target == .reply
-      return publish(
-        reply.body, to: isReply ? queues : results, routingKey: isReply ? request.replyTo : reply.routingKey,
-        on: connection)
+      publisher.publishOnce(
+        reply.body,
+        as: message(request, to: queues, routingKey: request.replyTo, ChannelConsumerLoop.describeAnswer) {
+          [weak self] in self?.replied(request, $0)
+        }, isForOthers: true)
+    case .results:
+      guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
+      keep(reply.body, request, to: results, routingKey: reply.routingKey, ChannelConsumerLoop.describeAnswer)
     case .dead:
-      keepOriginal(request)
-      properties.addHeader("x-herald-reason", literal: request.deadReason?.reason ?? "invalid")
-      properties.addHeader("x-herald-detail", request.deadReason?.detail ?? "")
-      properties.addHeader("x-herald-class", literal: "channels")
-      return publish(request.body, to: dead, routingKey: "", on: connection)
+      keep(request.body, request, to: dead, routingKey: "", ChannelConsumerLoop.describeDeadLetter)
     case .retry(let seconds):
-      keepPlace(request)
-      return publish(
-        request.body, to: retries, routingKey: Topology.channelsRetryRoutingKey(seconds: seconds), on: connection)
+      let key = Topology.channelsRetryRoutingKey(seconds: seconds)
+      keep(request.body, request, to: retries, routingKey: key, ChannelConsumerLoop.describeCopy)
+      disturbed()
     case .isolated:
-      keepPlace(request)
-      return publish(
-        request.body, to: queues, routingKey: settings.rabbitmq.topology.isolatedChannelsQueue, on: connection)
+      let key = topology.isolatedChannelsQueue
+      keep(request.body, request, to: queues, routingKey: key, ChannelConsumerLoop.describeCopy)
+      disturbed()
     }
   }
 
-  /// Properties of the request that every copy keeps.
-  private func keepOriginal(_ request: ChannelConsumerRequest) {
+  /// What became of an answer in the queue that its request names.
+  private func replied(_ request: ChannelConsumerRequest, _ ending: ConfirmedPublisher.Ending) {
+    switch ending {
+    case .confirmed: confirmed(request)
+    case .returned: publish(request, .results)
+    case .lost: replyAgain(request, afterMilliseconds: ChannelConsumerLoop.lostPauseMilliseconds)
+    case .refused:
+      let triesAgain =
+        request.refusals > 0 || requests.count { $0.refusals > 0 } < settings.refusedRepliesMaximum
+      request.refusals += 1
+      guard triesAgain, request.refusals < ChannelConsumerLoop.repliesMaximum else {
+        request.refusals = 0
+        return publish(request, .results)
+      }
+      replyAgain(request, afterMilliseconds: ChannelConsumerLoop.replyPauseMilliseconds << (request.refusals - 1))
+    }
+  }
+
+  private func replyAgain(_ request: ChannelConsumerRequest, afterMilliseconds milliseconds: Int64) {
+    loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
+      guard let self, requests.contains(where: { $0 === request }) else { return }
+      publish(request, .reply)
+    }
+  }
+
+  private func confirmed(_ request: ChannelConsumerRequest) {
+    if request.confirmed() { settled(request) }
+  }
+
+  private typealias Describe = (ChannelConsumerRequest, AMQPProperties, _ unixMilliseconds: Int64) -> Void
+
+  /// Publishes it until it is confirmed.
+  private func keep(
+    _ body: [UInt8], _ request: ChannelConsumerRequest, to exchange: AMQPExchange, routingKey: String,
+    _ describe: @escaping Describe
+  ) {
+    publisher.publish(
+      body,
+      as: message(request, to: exchange, routingKey: routingKey, describe) { [weak self] _ in
+        self?.confirmed(request)
+      })
+  }
+
+  private func message(
+    _ request: ChannelConsumerRequest, to exchange: AMQPExchange, routingKey: String, _ describe: @escaping Describe,
+    then: @escaping (ConfirmedPublisher.Ending) -> Void
+  ) -> ConfirmedPublisher.Message {
+    ConfirmedPublisher.Message(
+      exchange: exchange, routingKey: Array(routingKey.utf8),
+      describe: { [loop] properties, _ in
+        let metadata = request.metadata
+        let bytes = metadata.bytes.span
+        if !metadata.correlationID.isEmpty {
+          properties.setCorrelationID(bytes.extracting(metadata.correlationID.range))
+        }
+        if !metadata.traceparent.isEmpty {
+          properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
+        }
+        if !metadata.tracestate.isEmpty {
+          properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range))
+        }
+        describe(request, properties, loop.now.unixMilliseconds)
+      }, then: then)
+  }
+
+  private static func describeAnswer(
+    _ request: ChannelConsumerRequest, _ properties: AMQPProperties, _ unixMilliseconds: Int64
+  ) {
+    properties.setMessageID(request.answerID.utf8.span)
+    properties.setType("push.channel.v1")
+    properties.setTimestamp(unixMilliseconds: unixMilliseconds)
+  }
+
+  private static func describeDeadLetter(
+    _ request: ChannelConsumerRequest, _ properties: AMQPProperties, _ unixMilliseconds: Int64
+  ) {
+    keepOriginal(request, properties)
+    properties.addHeader("x-herald-reason", literal: request.deadReason?.reason ?? "invalid")
+    properties.addHeader("x-herald-detail", request.deadReason?.detail ?? "")
+    properties.addHeader("x-herald-class", literal: "channels")
+  }
+
+  /// Of a copy for a retry or isolated queue.
+  private static func describeCopy(
+    _ request: ChannelConsumerRequest, _ properties: AMQPProperties, _ unixMilliseconds: Int64
+  ) {
+    keepOriginal(request, properties)
+    if let enqueuedAt = request.metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+    properties.addHeader("x-herald-first-seen", request.firstSeen)
+    // Also if it waits because Redis is unavailable: it may crash the next worker that carries it out.
+    let carried = request.metadata.carriedDeliveries
+    if carried > 0 { properties.addHeader("x-herald-deliveries", Int64(carried)) }
+  }
+
+  /// Properties of the request that its dead letter and every copy keep.
+  private static func keepOriginal(_ request: ChannelConsumerRequest, _ properties: AMQPProperties) {
     let metadata = request.metadata
     let bytes = metadata.bytes.span
     if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
@@ -75,27 +147,8 @@ extension ChannelConsumerLoop {
     properties.addHeader("x-herald-ambiguous", request.isRepeated)
   }
 
-  /// Properties that a copy for a retry or isolated queue keeps too.
-  private func keepPlace(_ request: ChannelConsumerRequest) {
-    keepOriginal(request)
-    if let enqueuedAt = request.metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
-    properties.addHeader("x-herald-first-seen", request.firstSeen)
-    // Also if it waits because Redis is unavailable: it may crash the next worker that carries it out.
-    let carried = request.metadata.carriedDeliveries
-    if carried > 0 { properties.addHeader("x-herald-deliveries", Int64(carried)) }
+  private func disturbed() {
     isQueueEmpty = false
     emptyWatch?.wasDisturbed = true
-  }
-
-  private func publish(
-    _ body: [UInt8], to exchange: AMQPExchange, routingKey: String, on connection: AMQPConnection
-  ) -> UInt64 {
-    if exchange.isMandatory { RabbitMQPublishNumber.add(publishedCount, to: properties) }
-    let number = connection.publish(
-      to: exchange, channel: ChannelConsumerLoop.publishChannel, routingKey: routingKey.utf8.span,
-      properties: properties,
-      body: body.span)
-    assert(number == publishedCount)
-    return number
   }
 }

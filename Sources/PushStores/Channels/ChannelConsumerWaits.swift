@@ -30,7 +30,7 @@ extension ChannelConsumerLoop {
   func shareOut() {
     access.shares.looked(now: loop.now.monotonic)
     // What is left of a request is to publish its answer or copy.
-    for request in requests where !request.publishes.isEmpty { leave(request) }
+    for request in requests where request.isEnding { leave(request) }
     while !isDraining, let (request, pool) = access.shares.next() { begin(request, pool) }
     for (request, slowMilliseconds) in access.shares.takeExcess(now: loop.now.monotonic) {
       request.isWaiting = false

@@ -8,19 +8,30 @@ package import PushLane
 ///
 /// For the loop's thread only. A message that is published again may arrive twice.
 package final class ConfirmedPublisher {
-  /// A message, and the callback for its confirm.
+  /// What became of a message.
+  package enum Ending: Sendable {
+    case confirmed
+    /// No queue takes it.
+    case returned
+    /// Its destination refused it.
+    case refused
+    /// The broker may have it, or it could not be published.
+    case lost
+  }
+
+  /// A message, and the callback for its end.
   package struct Message {
     let exchange: AMQPExchange
     let routingKey: [UInt8]
     /// Adds properties and headers to empty ones.
     let describe: (AMQPProperties, _ isRepeated: Bool) -> Void
-    /// Called when the broker confirmed it. false: it could not be published, and its body is not kept (see `publishOnce`).
-    let then: (_ isConfirmed: Bool) -> Void
+    /// Called when the broker confirmed it; where its body is not kept (see `publishOnce`), also when it ended in another way.
+    let then: (Ending) -> Void
 
     package init(
       exchange: AMQPExchange, routingKey: [UInt8],
       describe: @escaping (AMQPProperties, _ isRepeated: Bool) -> Void,
-      then: @escaping (_ isConfirmed: Bool) -> Void
+      then: @escaping (Ending) -> Void
     ) {
       self.exchange = exchange
       self.routingKey = routingKey
@@ -46,6 +57,8 @@ package final class ConfirmedPublisher {
     let message: Message
     /// nil: published once; the body is not kept.
     let body: [UInt8]?
+    /// Its queue's refusals are its owner's business.
+    var isForOthers = false
     /// nil: it was not published before.
     var publishedAt: Instant?
   }
@@ -112,10 +125,11 @@ package final class ConfirmedPublisher {
 
   /// Publishes a message whose body is not kept, because it is too large or the caller can send it again. If that fails at once, or would
   /// need a retry, it ends unconfirmed. It is published also where its destination refuses: nothing repeats it.
-  package func publishOnce(_ body: [UInt8], as message: Message) {
-    guard !isBlocked, let connection = client.connection else { return message.then(false) }
-    if !refusing.isEmpty { _ = isTaken(Destination(message), on: connection) }
-    send(Entry(message: message, body: nil), body, on: connection)
+  /// - Parameter isForOthers: its queue is no part of the topology. What it refuses changes nothing for other messages.
+  package func publishOnce(_ body: [UInt8], as message: Message, isForOthers: Bool = false) {
+    guard !isBlocked, let connection = client.connection else { return message.then(.lost) }
+    if !isForOthers, !refusing.isEmpty { _ = isTaken(Destination(message), on: connection) }
+    send(Entry(message: message, body: nil, isForOthers: isForOthers), body, on: connection)
   }
 
   /// Drops all messages without calling back: their owners send them again.
@@ -210,6 +224,7 @@ package final class ConfirmedPublisher {
   }
 
   private func refused(_ entry: Entry) {
+    if entry.isForOthers { return entry.message.then(.refused) }
     let destination = Destination(entry.message)
     if refusing[destination, default: (DestinationState(), [])].state.refused(now: loop.now.monotonic) {
       notice(
@@ -219,7 +234,7 @@ package final class ConfirmedPublisher {
         lift its limit, or unbind it; meanwhile one message tries it again and again, and the others wait
         """)
     }
-    if entry.body == nil { entry.message.then(false) } else { refusing[destination]?.waiting.append(entry) }
+    if entry.body == nil { entry.message.then(.refused) } else { refusing[destination]?.waiting.append(entry) }
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -234,7 +249,7 @@ package final class ConfirmedPublisher {
       guard let numbers = channels.settled(number, isMultiple: isMultiple, channel) else { break }
       for entry in settled(numbers) {
         if !refusing.isEmpty { refusing[Destination(entry.message)]?.state.confirmed(now: loop.now.monotonic) }
-        entry.message.then(true)
+        entry.message.then(.confirmed)
       }
     case .connection(.refused(let channel, let number, let isMultiple)):
       if let numbers = channels.settled(number, isMultiple: isMultiple, channel) { refused(numbers) }
@@ -244,9 +259,14 @@ package final class ConfirmedPublisher {
       guard let connection = client.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
         break
       }
-      declareAgain()
       // Its confirm still follows, and matches nothing.
-      if channels.markReturned(number), let entry = sent.removeValue(forKey: number) { refused(entry) }
+      guard channels.markReturned(number), let entry = sent.removeValue(forKey: number) else { break }
+      if entry.isForOthers {
+        entry.message.then(.returned)
+      } else {
+        declareAgain()
+        refused(entry)
+      }
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
       isBlocked = false
@@ -268,7 +288,7 @@ package final class ConfirmedPublisher {
     sent = [:]
     for destination in refusing.keys { refusing[destination]?.state.lost() }
     waiting = entries.filter { $0.body != nil } + waiting
-    for entry in entries where entry.body == nil { entry.message.then(false) }
+    for entry in entries where entry.body == nil { entry.message.then(.lost) }
   }
 
   /// Without a confirm for so long, the connection is replaced: its message would wait for ever.
@@ -299,6 +319,8 @@ package final class ConfirmedPublisher {
     var entry = entry
     entry.publishedAt = loop.now.monotonic
     sent[taken] = entry
-    if !refusing.isEmpty { refusing[Destination(entry.message)]?.state.published(now: loop.now.monotonic) }
+    if !refusing.isEmpty, !entry.isForOthers {
+      refusing[Destination(entry.message)]?.state.published(now: loop.now.monotonic)
+    }
   }
 }

@@ -392,8 +392,8 @@ final class RegistrationConsumerLoop {
         if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
         describe(properties)
       },
-      then: { [weak self] isConfirmed in
-        if isConfirmed { self?.settled(delivery) } else { self?.giveBack(delivery) }
+      then: { [weak self] ending in
+        if ending == .confirmed { self?.settled(delivery) } else { self?.giveBack(delivery) }
       })
   }
 
