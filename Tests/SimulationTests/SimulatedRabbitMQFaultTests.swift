@@ -193,6 +193,7 @@ struct SimulatedRabbitMQFaultTests {
           ("x-message-ttl", .number(1000)),
         ])
       _ = trace.send(RawAMQP.declareQueue("next", 1, arguments: RabbitMQTrace.quorum), on: client)
+      trace.pass(0.03)
       trace.put("a", in: "q")
       trace.pass(2)
       trace.put("b", in: "q")

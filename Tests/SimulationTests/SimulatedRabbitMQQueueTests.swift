@@ -12,6 +12,7 @@ struct SimulatedRabbitMQQueueTests {
       RawAMQP.declareQueue(queue, 1, arguments: RabbitMQTrace.quorum + arguments), on: client)
     #expect(answer == ["1 queue.declare-ok \(queue) 0 0"])
     trace.disconnect(client)
+    trace.pass(0.03)
   }
 
   private let safely: RawAMQP.Arguments = [
@@ -164,6 +165,28 @@ struct SimulatedRabbitMQQueueTests {
     _ = trace.send(RawAMQP.nack(1, 1), on: client)
     trace.pass(0.1)
     #expect(trace.ready("dead") == ["a", "b"])
+  }
+
+  /// Another connection may publish to a queue that is being declared: without a lifetime of its own, its message never leaves the head.
+  @Test func whatComesBeforeAQueueKnowsItsLifetime_staysUnlessItHasItsOwn() {
+    declare("dead")
+    for expiration in [nil, "1000"] {
+      let client = trace.open()
+      _ = trace.send(
+        RawAMQP.declareQueue(
+          "q", 1, arguments: RabbitMQTrace.quorum + safely + rest + [("x-message-ttl", .number(1000))]), on: client)
+      var properties = RabbitProperties()
+      properties.expiration = expiration.map { Array($0.utf8) }
+      trace.server.publish(
+        exchange: "", routingKey: "q", properties: properties, body: Array("first".utf8), now: trace.now)
+      trace.pass(0.03)
+      trace.put("second", in: "q")
+      trace.pass(10)
+      #expect(trace.ready("q") == (expiration == nil ? ["first", "second"] : []))
+      _ = trace.send(RawAMQP.deleteQueue("q", 1), on: client)
+      trace.disconnect(client)
+    }
+    #expect(trace.ready("dead") == ["first", "second"])
   }
 
   @Test func aDeadLetterWithoutAQueueIsTriedAgain() {

@@ -75,6 +75,12 @@ package final class AMQPProperties {
     unsafe properties._flags |= Self.flag(6)
   }
 
+  /// `expiration`: how long it stays in a queue at most.
+  package func setExpiration(milliseconds: Int64) {
+    unsafe properties.expiration = copy("\(milliseconds)".utf8.span, maximum: AMQPProperties.shortTextMaximum)
+    unsafe properties._flags |= Self.flag(8)
+  }
+
   package func addHeader(_ name: StaticString, _ text: Span<UInt8>) {
     unsafe addHeader(name, kind: UInt8(ascii: "S")) {
       unsafe $0.bytes = $1

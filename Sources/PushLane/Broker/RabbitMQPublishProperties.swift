@@ -120,6 +120,10 @@ package struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")
   }
 
+  /// Of a copy for a retry queue: its delay, which is also the queue's own lifetime of messages. RabbitMQ tells a quorum queue its lifetime
+  /// only after its declaration. What another connection publishes before would stay for ever, and everything behind it.
+  package func delay(seconds: Int) { properties.setExpiration(milliseconds: Int64(seconds) * 1_000) }
+
   /// The producer's trace and correlation.
   private func passOn(_ metadata: borrowing MessageMetadata) {
     let bytes = metadata.bytes.span

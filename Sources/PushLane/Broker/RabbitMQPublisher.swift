@@ -217,6 +217,7 @@ struct RabbitMQPublisher: ~Copyable {
     properties.describeRetry(state, metadata)
     let delays = topology.retryDelaysSeconds
     let index = delays.firstIndex { $0 >= delaySeconds } ?? delays.count - 1
+    properties.delay(seconds: delays[index])
     return publish(body, to: retries, routingKey: retryKeys[Int(jobClass.rawValue)][index])
   }
 

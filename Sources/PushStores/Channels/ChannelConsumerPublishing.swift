@@ -35,7 +35,10 @@ extension ChannelConsumerLoop {
       keep(request.body, request, to: dead, routingKey: "", ChannelConsumerLoop.describeDeadLetter)
     case .retry(let seconds):
       let key = Topology.channelsRetryRoutingKey(seconds: seconds)
-      keep(request.body, request, to: retries, routingKey: key, ChannelConsumerLoop.describeCopy)
+      keep(request.body, request, to: retries, routingKey: key) { request, properties, now in
+        ChannelConsumerLoop.describeCopy(request, properties, now)
+        RabbitMQPublishProperties(properties).delay(seconds: seconds)
+      }
       disturbed()
     case .isolated:
       let key = topology.isolatedChannelsQueue

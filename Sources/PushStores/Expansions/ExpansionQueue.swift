@@ -251,10 +251,11 @@ final class ExpansionQueue {
         publish.metadata)
     case .step(let cursor):
       properties.describeExpansion(delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
-    case .retry(_, let deliveries):
+    case .retry(let seconds, let deliveries):
       properties.describeExpansion(
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, deliveries: deliveries,
         isReturning: true, publish.metadata)
+      properties.delay(seconds: seconds)
     case .channelRequest(let id): properties.describeChannelRequest(id, unixMilliseconds: unixMilliseconds)
     case .outcome(_, let apnsID):
       properties.describeOutcome(apnsID, unixMilliseconds: unixMilliseconds, publish.metadata)

@@ -413,7 +413,10 @@ final class RegistrationConsumerLoop {
       let seconds = FairShareLimits.delaySeconds(
         slowMilliseconds: slowMilliseconds, of: Topology.registrationDelaysSeconds, random: random.next())
       let routingKey = Array(Topology.registrationsRetryRoutingKey(seconds: seconds).utf8)
-      publisher.publish(delivery.body, as: copy(of: delivery, to: retries, routingKey))
+      let message = copy(of: delivery, to: retries, routingKey) {
+        RabbitMQPublishProperties($0).delay(seconds: seconds)
+      }
+      publisher.publish(delivery.body, as: message)
     }
   }
 

@@ -32,6 +32,8 @@ final class RabbitQueue {
   /// Publishes are refused until the queue is far enough below its limit.
   private(set) var isFull = false
   var isDeleted = false
+  /// A quorum queue learns its own lifetime of messages a little after its declaration: until then, other connections' messages get none.
+  var knowsLifetimeFrom: Int64 = .min
   /// Until this time it has no leader: nothing is delivered, and publishes wait.
   var unavailableUntil: Int64 = .min
   /// Messages published while the queue has no leader.
@@ -67,7 +69,8 @@ final class RabbitQueue {
   /// Adds a message. If the queue exceeds its limit, it drops messages or refuses further publishes.
   func enqueue(_ message: RabbitMessage, now: Int64) {
     var entry = RabbitEntry(message: message, position: nextPosition())
-    if let lifetime = [settings.lifetime, message.lifetime].compactMap({ $0 }).min() {
+    let own = isQuorum && now < knowsLifetimeFrom ? nil : settings.lifetime
+    if let lifetime = [own, message.lifetime].compactMap({ $0 }).min() {
       // A lifetime of 0 ends with the next millisecond.
       entry.expiresAt = now + max(lifetime, 1_000_000)
     }

@@ -42,6 +42,8 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
   static let recentMaximum = 1000
   static let exchangesMaximum = 10_000
   static let queuesMaximum = 10_000
+  /// Nanoseconds from a queue's declaration until it knows its lifetime of messages.
+  static let lifetimeDelay: Int64 = 20_000_000
 
   package init(seed: UInt64, settings: Settings = Settings(), faults: Faults = Faults()) {
     random = SeededRandom(seed: seed)

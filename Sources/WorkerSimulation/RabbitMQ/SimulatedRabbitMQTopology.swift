@@ -111,6 +111,7 @@ extension SimulatedRabbitMQ {
       arguments, isDurable: isDurable, isAutoDelete: isAutoDelete, name: title)
     precondition(queues.count < SimulatedRabbitMQ.queuesMaximum, "too many queues")
     let queue = RabbitQueue(name: name, settings: queueSettings, broker: self)
+    queue.knowsLifetimeFrom = now + SimulatedRabbitMQ.lifetimeDelay
     queues.append(queue)
     queuesByName[name] = queue
     return queue

@@ -114,6 +114,14 @@ package final class WorkerAuditor {
   func killed(_ connections: [SimulatedConnectionID]) { deliveryLimit.killed(connections) }
 
   /// Whether the broker stored a dead letter that no worker could prevent. Each event is told once: here, or to `observe`.
+  /// What waits in a retry queue has a lifetime of its own: where its queue did not know one yet, it would stay there for ever.
+  func checkLifetime(_ event: SimulatedRabbitMQEvent) {
+    guard case .stored(let queue, let message) = event, queue.contains(".retry."), message.lifetime == nil else {
+      return
+    }
+    violations.append("a message without a lifetime of its own in \(queue)")
+  }
+
   func isBeyondHelp(_ event: SimulatedRabbitMQEvent) -> Bool { deliveryLimit.observe(event) }
 
   /// Every target has an outcome.

@@ -156,6 +156,7 @@ package final class WorkerWorld {
     }
     rabbitmq.observer = { [unowned self] event in
       let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
+      auditor.checkLifetime(event)
       if settings.forgedMessages > 0, forgeries.observe(event) { return }
       fairness.observe(event, at: network.now)
       if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now),
