@@ -178,7 +178,7 @@ import Testing
     #expect(bench.world.outcomes.isEmpty && bench.world.arrivals.isEmpty && bench.world.acknowledged == [1])
   }
 
-  private var startPage: String {
+  var startPage: String {
     """
     {"version":1,"parent_id":"p","id":"p/3","app":"com.example.app","push_type":"liveactivity","activity":"ride",\
     "to":{"page":3,"ordinals":[7]},"revision":1,"payload":{"aps":{"event":"start","attributes-type":"R","attributes":{},\
@@ -378,22 +378,6 @@ import Testing
     #expect(bench.world.retryBodies == [page("7,8")], "whole, and nobody's end")
     #expect(bench.world.retryDelays == [1] && bench.world.retries.map(\.attempts) == [0])
     #expect(bench.world.outcomes.isEmpty && bench.world.settlements.isEmpty && bench.world.acknowledged == [1])
-  }
-
-  /// Another program's value may be there for good: the page ends with its time, and its devices with it.
-  @Test func aPageThatCannotBeReadEndsWithItsTime() {
-    for isOver in [false, true] {
-      let bench = bench(page("7,8"))
-      bench.world.tokens = nil
-      bench.world.directoryFailure = .unreadable("WRONGTYPE")
-      bench.consume(0..<1) { if isOver { $0.enqueuedAt = 1_000_000 } }
-      bench.turn(8)
-      #expect(bench.world.retries.count == (isOver ? 0 : 1) && bench.world.outcomes.count == (isOver ? 1 : 0))
-      #expect(!isOver || part("\"outcome\":\"expired\"", bench) && part("could not be read: WRONGTYPE", bench))
-      let ends = #"{"settles":"p","page":3,"position":0,"ends":"ee","ordinals":"0:7,8"}"#
-      #expect(bench.world.settlements == (isOver ? [ends] : []))
-      #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
-    }
   }
 
   @Test func theWaitBecomesLonger() {

@@ -87,6 +87,8 @@ final class LaneBenchWorld {
   var knowsDevices = true
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
   var tokens: [UInt32: [UInt8]]? = [:]
+  /// No credential serves the jobs.
+  var routingError: RoutingError?
   /// Where there are no `tokens`.
   var directoryFailure = DirectoryFailure.silent
   /// Ordinals that get nothing any more.
@@ -299,7 +301,11 @@ struct LaneBenchState: AdmissionStore {
 struct LaneBenchPush: PushService {
   let world: LaneBenchWorld
 
-  func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
+  func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
+    if let error = world.routingError { throw error }
+    return PoolIndex(0)
+  }
+
   mutating func maintain(now: Now) {}
   func room(for pool: PoolIndex) -> Int { world.decision == .sent ? world.room : 0 }
 

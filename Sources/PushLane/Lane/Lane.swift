@@ -219,13 +219,13 @@ package struct Lane<
 
   private mutating func parse(_ ticket: Ticket, _ delivery: Delivery) {
     if delivery.isOversized {
-      jobs[ticket].refusal = Limits.refusal(ofJobBytes: delivery.bodyCount)
+      jobs[ticket].refuse(Limits.refusal(ofJobBytes: delivery.bodyCount))
       return
     }
     do throws(JobError) {
       try jobs[ticket].parse(with: &parser)
     } catch {
-      jobs[ticket].refusal = error.detail
+      jobs[ticket].refuse(error.detail)
       return
     }
     let app = counters.appIndex(of: jobs[ticket].job)

@@ -205,6 +205,12 @@ struct JobSlot: ~Copyable {
 
   var settledDevices: SettledDevices { metadata.isReplay ? .found : metadata.isAmbiguous ? .asked : .leftOut }
 
+  /// Refuses what no worker could ever have sent: it is wrong as its producer wrote it.
+  mutating func refuse(_ text: String) {
+    refusal = text
+    metadata.isAmbiguous = false
+  }
+
   /// Refuses the job: there is no registry here.
   mutating func refuseAudience(app: Int) {
     self.app = app
@@ -215,7 +221,7 @@ struct JobSlot: ~Copyable {
   /// Refuses a job with a revision, which only Herald assigns.
   mutating func refuseRevision(app: Int) {
     self.app = app
-    refusal = JobParser.revisionFault.detail
+    refuse(JobParser.revisionFault.detail)
   }
 
   /// Ends the whole job: it expired before its audience became pages.
@@ -353,7 +359,7 @@ struct SendSlot: ~Copyable {
     let isParsed = slot.refusal == nil && slot.isolation != .isolate && !slot.isTold
     apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
     delivery = DeliveryState(
-      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous && slot.refusal == nil,
+      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous,
       redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
     claim = slot.metadata.claim
     uniqueID = nil
