@@ -85,13 +85,46 @@ extension WorkerAudienceTests {
     let end = Int64(Date().timeIntervalSince1970) + 4
     try world.publish(
       "all/0", to: #"{"page":0,"ordinals":[0,1]}"#, more: #""parent_id":"all","expiration":\#(end),"#)
-    try world.world.runUntilEmpty()
+    let worker = try world.world.startWorker()
     #expect(try world.waitForEnd(of: "all").summary == ["devices": 2, "expired": 2])
+    #expect(worker.waitForLine("pages of audiences wait, and end with their jobs' time"), "\(worker.log)")
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
     let outcome = try #require(world.children(of: "all").first, "\(world.outcomes)")
     #expect(world.children(of: "all").count == 1 && outcome.outcome == "expired", "\(world.outcomes)")
     #expect(
       outcome.detail?.hasPrefix("the page expired while its devices could not be read: ") ?? false
         && outcome.detail?.contains("does something else use this key?") ?? false, "\(outcome)")
+  }
+
+  /// A page's report, whose job's progress cannot be read for so long as jobs are retried.
+  @Test func aReportThatCannotBeStored_isADeadLetterAtLast() throws {
+    let world = try AudienceWorld("unstored")
+    try world.prepare("all", ordinals: [0])
+    let redis = try RedisServer.shared()
+    let keys = try redis.cli(["--scan", "--pattern", "\(world.world.prefix):*all}*"]).split(separator: "\n")
+    try #require(!keys.isEmpty)
+    for key in keys.map(String.init) {
+      try redis.cli(["DEL", key])
+      try redis.cli(["SET", key, "another program's"])
+    }
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    let worker = try world.world.startWorker()
+    #expect(world.world.waitUntilReady(), "\(worker.log)")
+    for hours in [0, 48] as [Int64] {
+      let properties = AMQPProperties()
+      let now = Int64(Date().timeIntervalSince1970)
+      properties.addHeader("x-herald-first-seen", (now - hours * 3_600) * 1_000)
+      try admin.publish(
+        to: AMQPExchange("", isMandatory: true), routingKey: "\(world.world.prefix).expansions", properties: properties,
+        body: Array(#"{"settles":"all","page":0,"position":0,"ends":"a","ordinals":"0:0"}"#.utf8))
+      try admin.waitForConfirms()
+    }
+    #expect(worker.waitForLine("is now a dead letter: its job's progress cannot be read"), "\(worker.log)")
+    #expect(worker.waitForLine("correct that key, then replay the dead letter"), "\(worker.log)")
+    let letters = try world.world.outside.drain("\(world.world.prefix).dead")
+    #expect(letters.count == 1 && letters[0].headers["x-herald-reason"] == "failed", "the young one waits: \(letters)")
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
   }
 
   /// An analyst's queue is full: the end of a job waits, and is told once its limit is lifted.

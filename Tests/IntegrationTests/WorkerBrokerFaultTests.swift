@@ -184,9 +184,14 @@ struct WorkerBrokerFaultTests {
     }
     #expect(isTold == true)
     #expect(world.admin("/readyz")?.body.contains("results refuses what is published to it") == true)
-    usleep(5_000_000)
-    _ = try world.rabbitmq.rabbitmqctl(["clear_policy", queue])
+    // Each try reaches the other queue. After so many of them the channel is not the first one.
     var outcomes: [String: Int] = [:]
+    let isTried = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) { () -> Bool? in
+      outcomes = ((try? world.takeOutcomes()) ?? []).reduce(into: [:]) { $0[$1.jobID ?? "", default: 0] += 1 }
+      return outcomes.values.reduce(0, +) >= 105 ? true : nil
+    }
+    #expect(isTried == true, "\(outcomes); \(worker.log)")
+    _ = try world.rabbitmq.rabbitmqctl(["clear_policy", queue])
     let isComplete = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) { () -> Bool? in
       outcomes = ((try? world.takeOutcomes()) ?? []).reduce(into: [:]) { $0[$1.jobID ?? "", default: 0] += 1 }
       let kept = (try? admin.messageCount(queue: queue)).flatMap { $0 } ?? 0

@@ -33,14 +33,14 @@ extension Lane {
       let resolution: PageResolution
       switch found {
       case .success(let known): resolution = known
-      case .failure(.unreadable(let text)) where isOver(job, now):
-        openPages[queue] -= 1
-        endUnread(job, text, now)
-        continue
       case .failure(let failure):
-        isDirectorySilent = failure == .silent
         openPages[queue] -= 1
-        waitForDirectory(job, now)
+        isDirectorySilent = failure == .silent
+        if case .unreadable(let text) = failure, isOver(job, now) {
+          endUnread(job, text, now)
+        } else {
+          waitForDirectory(job, now)
+        }
         continue
       }
       if resolution.standing == .paused {
@@ -134,18 +134,18 @@ extension Lane {
     perform(sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now)), send, now)
   }
 
+  /// The same while its job is paused, and it grows no older.
+  private mutating func waitPaused(_ job: Ticket, _ now: Now) {
+    jobs[job].metadata.pausedAt = now.unixMilliseconds
+    waitForDirectory(job, now)
+  }
+
   /// A page whose time is over ends though nobody can read who its devices are: what is wrong may be wrong for good, such as another
   /// program's value in a key.
   private mutating func endUnread(_ job: Ticket, _ text: String, _ now: Now) {
     jobs[job].endUnread(text)
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be ended") }
     perform(sends[send].delivery.handedOver(isOver: true, now: now), send, now)
-  }
-
-  /// The same while its job is paused, and it grows no older.
-  private mutating func waitPaused(_ job: Ticket, _ now: Now) {
-    jobs[job].metadata.pausedAt = now.unixMilliseconds
-    waitForDirectory(job, now)
   }
 
   /// How long a part of an audience waits that cannot be sent now, through no fault of its own.

@@ -50,8 +50,15 @@ package protocol AudienceDirectory: AnyObject {
   /// APNs said that a target's token is gone since then (Unix milliseconds). Nobody waits for it.
   func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64)
 
+  /// What could not be read since the last call, for output.
+  func takeUnreadable() -> String?
+
   /// Says goodbye.
   func close()
+}
+
+extension AudienceDirectory {
+  package func takeUnreadable() -> String? { nil }
 }
 
 /// An answer to `AudienceDirectory.find`.

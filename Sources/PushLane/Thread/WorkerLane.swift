@@ -134,6 +134,10 @@ package final class WorkerLane: LoopWork {
             """))
       }
     }
+    if let text = lane.directory.takeUnreadable() {
+      let text = "pages of audiences wait, and end with their jobs' time: their devices cannot be read: \(text)"
+      notices.append(LaneNotice(.warning, "devices", text))
+    }
     while let notice = lane.push.takeNotice() { notices.append(LaneNotice(notice)) }
     return notices
   }

@@ -39,6 +39,7 @@ package final class ActivityPages {
     }
   }
 
+  /// Takes who gets a page, or why nobody can say.
   package typealias Then = (Result<PageResolution, DeviceRegistryFailure>) -> Void
 
   /// The second half of the search for an activity's page's devices, once their records are known.

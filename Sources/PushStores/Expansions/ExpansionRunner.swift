@@ -112,7 +112,9 @@ final class ExpansionRunner {
         guard failure.isForeignData, age >= settings.retry.ageMaximumSeconds * 1_000 else {
           return waitForRedis(delivery, failure.text)
         }
-        giveUp(settlement: delivery, because: "its job's progress could not be read: \(failure.text)")
+        giveUp(
+          settlement: delivery, because: "its job's progress cannot be read: \(failure.text)",
+          advice: "correct that key")
       case .success(let isComplete):
         endStarts(settlement, delivery) { [self] in
           if isComplete { complete(id, delivery) {} } else { delivery.finish() }

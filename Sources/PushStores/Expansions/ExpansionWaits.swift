@@ -34,12 +34,14 @@ extension ExpansionRunner {
 
   /// Its page stays open: the dead letter can be replayed.
   func giveUp(settlement delivery: ExpansionDelivery) {
-    giveUp(settlement: delivery, because: "\(reason(delivery)); see why workers end")
+    giveUp(settlement: delivery, because: reason(delivery), advice: "see why workers end")
   }
 
-  func giveUp(settlement delivery: ExpansionDelivery, because why: String) {
+  func giveUp(settlement delivery: ExpansionDelivery, because why: String, advice: String) {
     counters.givenUp += 1
-    notice(.error, "a report about the devices of a page became a dead letter, to be replayed: \(why)")
+    notice(
+      .error,
+      "a report about the devices of a page is now a dead letter: \(why); \(advice), then replay the dead letter")
     let letter = Publish.Target.deadLetter(reason: "failed", detail: why)
     delivery.publish([Publish(target: letter, body: delivery.body, metadata: delivery.metadata)]) { delivery.finish() }
   }

@@ -10,6 +10,7 @@ package final class RegistryDirectory: AudienceDirectory {
   private let expansions: ExpansionStore
   private var answers: [DirectoryAnswer] = []
   private var next = 0
+  private var unreadable: String?
   private var standings: [(index: Int, job: [UInt8], standing: AudienceStanding?)] = []
   /// Requests that the registry has not answered.
   private var openCount = 0
@@ -53,8 +54,11 @@ package final class RegistryDirectory: AudienceDirectory {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
     let then: ActivityPages.Then = { [weak self] found in
-      self?.openCount -= 1
-      self?.answers.append((ticket, found.mapError(RegistryDirectory.failure)))
+      guard let self else { return }
+      openCount -= 1
+      let found = found.mapError(RegistryDirectory.failure)
+      if case .failure(.unreadable(let text)) = found { unreadable = text }
+      answers.append((ticket, found))
     }
     let bytes = job.bytes
     let parentID = Array(bytes[job.parentID.range])
@@ -289,6 +293,8 @@ package final class RegistryDirectory: AudienceDirectory {
       self?.openCount -= 1
     }
   }
+
+  package func takeUnreadable() -> String? { unreadable.take() }
 
   package func close() { redis.close() }
 

@@ -185,7 +185,7 @@ package final class ConfirmedPublisher {
   // MARK: - What refuses
 
   private func publishToRefusing(on connection: AMQPConnection) {
-    for destination in refusing.keys {
+    for destination in Array(refusing.keys) {
       var sentCount = 0
       while let entry = refusing[destination]?.waiting.dropFirst(sentCount).first, isTaken(destination, on: connection)
       {
