@@ -183,15 +183,10 @@ struct RabbitMQPublisher: ~Copyable {
     refusing.removeAll { $0 == destination }
     let name = name(of: destination)
     if let refusedForMilliseconds {
-      notices.add(.info, .publisher, "\(name) takes messages again; it refused some for \(refusedForMilliseconds) ms")
+      notices.add(.info, .publisher, RabbitMQRefusal.over(name, milliseconds: refusedForMilliseconds))
     } else {
       refusing.append(destination)
-      notices.add(
-        .warning, .publisher,
-        """
-        \(name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; empty it, lift its \
-        limit, or unbind it; meanwhile one message tries it again and again, and the others wait
-        """)
+      notices.add(.warning, .publisher, RabbitMQRefusal.begun(name))
     }
   }
 

@@ -119,7 +119,8 @@ package final class ConfirmedPublisher {
   /// Bytes that the broker has not read yet.
   package var unsentBytes: Int { client.connection?.outboundCount ?? 0 }
 
-  func publish(_ body: [UInt8], as message: Message) {
+  /// Publishes a message until the broker confirms it.
+  package func publish(_ body: [UInt8], as message: Message) {
     waiting.append(Entry(message: message, body: body))
   }
 
@@ -211,7 +212,7 @@ package final class ConfirmedPublisher {
   private func recover(_ destination: Destination) {
     let milliseconds = refusing[destination]?.state.recovered(now: loop.now.monotonic)
     if let milliseconds {
-      notice(.info, "\(destination.name) takes messages again; it refused some for \(milliseconds) ms")
+      notice(.info, RabbitMQRefusal.over(destination.name, milliseconds: milliseconds))
     }
     guard let (state, waiting) = refusing[destination], state.refusingSince == nil else { return }
     refusing[destination] = nil
@@ -227,12 +228,7 @@ package final class ConfirmedPublisher {
     if entry.isForOthers { return entry.message.then(.refused) }
     let destination = Destination(entry.message)
     if refusing[destination, default: (DestinationState(), [])].state.refused(now: loop.now.monotonic) {
-      notice(
-        .warning,
-        """
-        \(destination.name) refuses messages: a queue that gets them is full (x-overflow reject-publish) or has no leader; empty it, \
-        lift its limit, or unbind it; meanwhile one message tries it again and again, and the others wait
-        """)
+      notice(.warning, RabbitMQRefusal.begun(destination.name))
     }
     if entry.body == nil { entry.message.then(.refused) } else { refusing[destination]?.waiting.append(entry) }
   }
