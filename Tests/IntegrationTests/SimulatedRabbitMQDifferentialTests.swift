@@ -14,7 +14,8 @@ struct SimulatedRabbitMQDifferentialTests {
   /// - 69168905: a channel that held an expired message of a classic queue ended with an error.
   /// - 656326977: a consumer of a quorum queue that never acknowledges had its turn again before other messages of the same publish.
   /// - 987629451: a dead letter and a message that was given back came to a queue in an undefined order.
-  private static let seeds: [UInt64] = [1, 2, 3, 4, 228_601_861, 69_168_905, 656_326_977, 987_629_451]
+  /// - 651149748: a message came to a queue of the simulated server that did not know its lifetime yet.
+  private static let seeds: [UInt64] = [1, 2, 3, 4, 228_601_861, 69_168_905, 656_326_977, 987_629_451, 651_149_748]
   private static let freshCount: UInt64 = 4
   private static let stepCount = 60
 

@@ -176,6 +176,8 @@ struct SimulatedRabbitMQScript {
       bytes += RawAMQP.bind(name(queue), to: "\(prefix).topic", key, 1)
     }
     send(bytes, on: 0, "declare everything")
+    // A quorum queue learns its lifetime after it began, in its own time.
+    waitForMoment()
   }
 
   private mutating func connect(_ connection: Int) {
@@ -240,7 +242,7 @@ struct SimulatedRabbitMQScript {
       send(RawAMQP.cancel(tag: tag, channel), on: connection, "\(channel): cancel \(tag)")
     case 80..<84:
       send(RawAMQP.closeChannel(channel), on: connection, "close channel \(channel)")
-      waitForTaking()
+      waitForMoment()
       open(channel, on: connection)
     case 84..<87:
       tellApart(after: "disconnect \(connection)") { $0.disconnect(connection) }
@@ -326,7 +328,7 @@ struct SimulatedRabbitMQScript {
     }
     // What became a dead letter comes to its queue in its own time.
     let queue = channels[connection][Int(channel) - 1].queue
-    if queue == .limited || queue == .dropping || queue == .classic { waitForTaking() }
+    if queue == .limited || queue == .dropping || queue == .classic { waitForMoment() }
   }
 
   /// An operation that a server refuses.
@@ -363,7 +365,7 @@ struct SimulatedRabbitMQScript {
   }
 
   /// Queues notice a little later that a channel is gone.
-  private mutating func waitForTaking() {
+  private mutating func waitForMoment() {
     tellApart(after: "a moment") { $0.pass(milliseconds: 30) }
   }
 
@@ -413,7 +415,7 @@ struct SimulatedRabbitMQScript {
     }
     for line in lines where line.text.hasPrefix("channel.close ") {
       send(RawAMQP.closeChannelOK(line.channel), on: connection, "close-ok of \(line.channel)")
-      waitForTaking()
+      waitForMoment()
       open(line.channel, on: connection)
     }
   }
