@@ -445,7 +445,7 @@ private final class RegistrationQueue {
     prefix = "\(name)-\(UInt32.random(in: 0 ... .max))"
     topology = Topology(prefix: prefix, resultsLog: nil)
     address = try AMQPAddress(RabbitMQServer.shared().url)
-    admin = try AMQPAdmin(addresses: [address], tls: nil, name: "test")
+    admin = try AMQPAdmin(patient: address)
     try admin.perform(all: topology.declarations)
     registry = try AudienceRegistry(url: redis.url, prefix: "\(prefix):")
     activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(prefix):")

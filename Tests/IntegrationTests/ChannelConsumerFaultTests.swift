@@ -218,7 +218,7 @@ struct ChannelConsumerFaultTests {
     let counters = try world.simulator.counters()
     #expect(!worker.log.contains("draining"), "\(early) \(counters)\n\(worker.log)")
     // Counting the messages of a queue that is gone makes it, and interrupts nothing.
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
     try admin.perform(.deleteQueue(name: "\(world.prefix).retry.channels.30"))
     admin.close()
     try world.simulator.clearFaults()

@@ -25,7 +25,7 @@ struct DeadLetterTests {
   }
 
   private func admin(_ world: WorkerWorld) throws -> AMQPAdmin {
-    try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    try AMQPAdmin(patientURL: world.rabbitmq.url)
   }
 
   /// Puts dead letters as a worker writes them: `d-<number>`, each `reason` by its number.

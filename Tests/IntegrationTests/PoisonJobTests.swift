@@ -15,7 +15,7 @@ struct PoisonJobTests {
     let prefix = "poison-\(UInt32.random(in: 0 ... .max))"
     let address = try AMQPAddress(try RabbitMQServer.shared().url)
     let topology = Topology(prefix: prefix, retryDelaysSeconds: [1])
-    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patient: address)
     defer { admin.close() }
     try admin.perform(all: topology.declarations)
     let outcomesQueue = "\(prefix).outcomes"

@@ -182,7 +182,7 @@ struct RabbitMQAdminTests {
     var address = try AMQPAddress(try RabbitMQServer.shared().url)
     address.password = "wrong-secret"
     #expect {
-      try AMQPAdmin(addresses: [address], tls: nil, name: "herald test")
+      try AMQPAdmin(patient: address)
     } throws: { error in
       guard let error = error as? AMQPError, case .accessRefused = error else { return false }
       return !error.description.contains("wrong-secret")

@@ -32,7 +32,7 @@ final class RabbitMQBrokerHarness {
   }
 
   func admin() throws -> AMQPAdmin {
-    try AMQPAdmin(addresses: [address], tls: nil, name: "herald test admin")
+    try AMQPAdmin(patient: address)
   }
 
   /// Publishes jobs from outside.

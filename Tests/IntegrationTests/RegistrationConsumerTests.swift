@@ -25,7 +25,7 @@ struct RegistrationConsumerTests {
     }
 
     private func admin() throws -> AMQPAdmin {
-      let admin = try AMQPAdmin(addresses: [try AMQPAddress(rabbitmq.url)], tls: nil, name: "test")
+      let admin = try AMQPAdmin(patientURL: rabbitmq.url)
       try admin.perform(all: topology.declarations)
       return admin
     }

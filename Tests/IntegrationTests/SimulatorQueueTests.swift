@@ -47,7 +47,7 @@ struct SimulatorQueueTests {
     try start(simulator, 0)
     #expect(simulator.wait(timeoutMilliseconds: 10_000) { $0.activities.repeated > 0 })
     #expect(simulator.ledger.activities.lastFailure == "there is no queue \(queue)")
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(server.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: server.url)
     defer { admin.close() }
     try admin.perform(.declareQueue(name: queue, arguments: Self.arguments))
     for index in 1..<1500 { try start(simulator, index) }
@@ -62,7 +62,7 @@ struct SimulatorQueueTests {
   @Test func aFullQueueIsTriedAgain() throws {
     let server = try RabbitMQServer.shared()
     let queue = "simulator.full"
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(server.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: server.url)
     defer { admin.close() }
     try admin.perform(
       .declareQueue(
@@ -82,7 +82,7 @@ struct SimulatorQueueTests {
     let server = try RabbitMQServer()
     defer { server.kill() }
     let queue = "simulator.restart"
-    var admin = try AMQPAdmin(addresses: [try AMQPAddress(server.url)], tls: nil, name: "herald test")
+    var admin = try AMQPAdmin(patientURL: server.url)
     try admin.perform(.declareQueue(name: queue, arguments: Self.arguments))
     admin.close()
     let simulator = try simulator(server.url, queue: queue)
@@ -96,7 +96,7 @@ struct SimulatorQueueTests {
     try server.start()
     #expect(simulator.wait(timeoutMilliseconds: 60_000) { $0.activities.delivered == 2 && $0.activities.waiting == 0 })
     #expect(simulator.ledger.activities.lastFailure?.contains("RabbitMQ") == true)
-    admin = try AMQPAdmin(addresses: [try AMQPAddress(server.url)], tls: nil, name: "herald test")
+    admin = try AMQPAdmin(patientURL: server.url)
     defer { admin.close() }
     #expect(Set(try bodies(admin, queue, 2).compactMap { $0?["activity"]?.string }) == ["a-0", "a-1"])
   }

@@ -12,7 +12,7 @@ extension WorkerAudienceTests {
     let world = try AudienceWorld("audience-classes")
     try world.registry.register(0..<1, user: { _ in "u" })
     let topology = Topology(prefix: world.world.prefix, retryDelaysSeconds: [1, 2])
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.world.rabbitmq.url)
     defer { admin.close() }
     let count = 6_000
     let properties = AMQPProperties()

@@ -107,7 +107,7 @@ extension WorkerAudienceTests {
       try redis.cli(["DEL", key])
       try redis.cli(["SET", key, "another program's"])
     }
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.world.rabbitmq.url)
     defer { admin.close() }
     let worker = try world.world.startWorker()
     #expect(world.world.waitUntilReady(), "\(worker.log)")
@@ -155,7 +155,7 @@ extension WorkerAudienceTests {
       try redis.cli(["RENAME", key, "\(key)-kept"])
       try redis.cli(["SET", key, "another program's"])
     }
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.world.rabbitmq.url)
     defer { admin.close() }
     try world.world.runUntilEmpty()
     let properties = AMQPProperties()

@@ -416,7 +416,7 @@ struct WorkerAudienceTests {
     let world = try AudienceWorld("audience-part")
     try world.registry.register(0..<2, user: { _ in "u" })
     let topology = Topology(prefix: world.world.prefix, retryDelaysSeconds: [1, 2])
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.world.rabbitmq.url)
     defer { admin.close() }
     for (id, carried) in [("copied", 0), ("given-up", 40)] as [(String, Int64)] {
       let properties = AMQPProperties()
@@ -475,7 +475,7 @@ struct WorkerAudienceTests {
     properties.addHeader("x-herald-deliveries", 50 as Int64)
     properties.addHeader("x-herald-cursor", cursor.text)
     let topology = Topology(prefix: world.world.prefix, retryDelaysSeconds: [1, 2])
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.world.rabbitmq.url)
     defer { admin.close() }
     try admin.publish(
       to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue(.transactional),

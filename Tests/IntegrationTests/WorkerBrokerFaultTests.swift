@@ -39,7 +39,7 @@ struct WorkerBrokerFaultTests {
     ])
     #expect(worker.waitForLine("closed by a test", seconds: 5), "\(worker.log)")
     usleep(1_500_000)
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: rabbitmq.url)
     defer { admin.close() }
     let queue = "\(world.prefix).jobs.transactional"
     #expect(try admin.perform(.inspectQueue(name: queue)).consumerCount == 0, "\(worker.log)")
@@ -76,7 +76,7 @@ struct WorkerBrokerFaultTests {
     try world.waitForOutcomes(jobs.count)
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
     _ = try world.expectAccepted(jobs)
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
     defer { admin.close() }
     #expect(try admin.messageCount(queue: "\(world.prefix).dead") == 0, "the broker gave up jobs without an outcome")
   }
@@ -109,7 +109,7 @@ struct WorkerBrokerFaultTests {
     try world.simulator.setFaults("latency=1500-1500")
     let worker = try world.startWorker()
     #expect(world.waitUntilReady(), "\(worker.log)")
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
     defer { admin.close() }
     let copies = AMQPProperties()
     copies.addHeader("x-herald-attempts", 1)
@@ -137,7 +137,7 @@ struct WorkerBrokerFaultTests {
   /// The wait for a too large job's dead letter delays all other deliveries, but it has a limit.
   @Test func aFullQueueOfDeadLettersStopsNobody() throws {
     let world = try WorkerWorld("dead-full")
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
     defer { admin.close() }
     let full = "\(world.prefix).full"
     try admin.perform(
@@ -167,16 +167,10 @@ struct WorkerBrokerFaultTests {
   @Test func aFullQueueOfOutcomes_isTriedWithOne_untilItsLimitIsLifted() throws {
     let world = try WorkerWorld("results-full")
     let queue = "\(world.prefix).analyst"
-    /// On a connection for this alone: one that is not read for long is closed.
-    func asAnalyst<Result>(_ act: (AMQPAdmin) throws -> Result) throws -> Result {
-      let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
-      defer { admin.close() }
-      return try act(admin)
-    }
-    try asAnalyst {
-      try $0.perform(.declareQueue(name: queue, arguments: []))
-      try $0.perform(.bind(queue: queue, exchange: "\(world.prefix).results", routingKey: "#"))
-    }
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
+    defer { admin.close() }
+    try admin.perform(.declareQueue(name: queue, arguments: []))
+    try admin.perform(.bind(queue: queue, exchange: "\(world.prefix).results", routingKey: "#"))
     _ = try world.rabbitmq.rabbitmqctl([
       "set_policy", "--apply-to", "queues", queue, "^\(queue)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
     ])
@@ -203,7 +197,7 @@ struct WorkerBrokerFaultTests {
     _ = try world.rabbitmq.rabbitmqctl(["clear_policy", queue])
     let isComplete = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) { () -> Bool? in
       outcomes = ((try? world.takeOutcomes()) ?? []).reduce(into: [:]) { $0[$1.jobID ?? "", default: 0] += 1 }
-      let kept = try? asAnalyst { try $0.messageCount(queue: queue) }
+      let kept = try? admin.messageCount(queue: queue)
       return outcomes.count == 100 && kept ?? 0 >= 100 ? true : nil
     }
     #expect(isComplete == true, "\(outcomes.count) outcomes; \(worker.log)")
@@ -216,7 +210,7 @@ struct WorkerBrokerFaultTests {
     let world = try WorkerWorld("deleted-queues")
     let worker = try world.startWorker()
     #expect(world.waitUntilReady(), "\(worker.log)")
-    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
     defer { admin.close() }
     for (number, queue) in ["jobs.transactional", "jobs.bulk", "jobs.isolated"].enumerated() {
       let name = "\(world.prefix).\(queue)"

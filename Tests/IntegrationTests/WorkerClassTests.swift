@@ -47,7 +47,7 @@ struct WorkerClassTests {
   }
 
   private func admin(_ world: WorkerWorld) throws -> AMQPAdmin {
-    try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    try AMQPAdmin(patientURL: world.rabbitmq.url)
   }
 
   @Test func aBulkBacklogDoesNotDelayTransactionalJobs() throws {
