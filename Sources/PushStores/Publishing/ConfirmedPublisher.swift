@@ -13,7 +13,7 @@ package final class ConfirmedPublisher {
     case confirmed
     /// No queue takes it.
     case returned
-    /// Its destination refused it.
+    /// Its destination refused it, or is another's and said nothing.
     case refused
     /// The broker may have it, or it could not be published.
     case lost
@@ -287,12 +287,16 @@ package final class ConfirmedPublisher {
     for entry in entries where entry.body == nil { entry.message.then(.lost) }
   }
 
-  /// Without a confirm for so long, the connection is replaced: its message would wait for ever.
+  /// Without a confirm for so long, the connection is replaced: its message would wait for ever. A queue of others may be what is silent.
   private func missConfirms() {
     while oldest < channels.sequence.next, sent[oldest] == nil { oldest += 1 }
     guard client.isUp, !isBlocked, let entry = sent[oldest] else { return }
     let due = max(entry.publishedAt ?? readsSince, readsSince).adding(milliseconds: confirmMilliseconds)
     guard due <= loop.now.monotonic else { return }
+    if entry.isForOthers {
+      sent[oldest] = nil
+      return entry.message.then(.refused)
+    }
     client.fail(.timedOut(operation: "the confirm of a message", milliseconds: confirmMilliseconds))
     lost()
   }

@@ -1,0 +1,93 @@
+import PushCore
+import PushIO
+import PushLane
+import PushStores
+import TestSupport
+import Testing
+
+/// What becomes of messages to queues that do not take them, at a real RabbitMQ.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct ConfirmedPublisherTests {
+  /// A publisher that is driven turn by turn.
+  private final class Bench {
+    let loop: EventLoop
+    let publisher: ConfirmedPublisher
+    let prefix = "publisher-\(UInt32.random(in: 0 ... .max))"
+    private(set) var notices: [String] = []
+
+    init(confirmMilliseconds: Int64 = ConfirmedPublisher.confirmMilliseconds) throws {
+      let settings = RabbitMQSettings(
+        addresses: [try AMQPAddress(RabbitMQServer.shared().url)], tls: nil,
+        topology: Topology(prefix: prefix, retryDelaysSeconds: [1]), laneName: "test", prefetch: 2, randomSeed: 1)
+      loop = try EventLoop()
+      var tell: (String) -> Void = { _ in }
+      publisher = ConfirmedPublisher(loop: loop, settings: settings, confirmMilliseconds: confirmMilliseconds) {
+        tell($1)
+      }
+      tell = { [unowned self] in notices.append($0) }
+    }
+
+    deinit {
+      publisher.close()
+      _ = turn { self.publisher.isClosed }
+    }
+
+    func turn(until isDone: () -> Bool) -> Bool {
+      for _ in 0..<4_000 {
+        if isDone() { return true }
+        loop.poll(maximumWaitMilliseconds: 5)
+        publisher.turn()
+        loop.flush()
+      }
+      return isDone()
+    }
+
+    /// A message to a queue of this bench.
+    func message(
+      _ queue: String, describe: @escaping (Bool) -> Void = { _ in },
+      then: @escaping (ConfirmedPublisher.Ending) -> Void
+    ) -> ConfirmedPublisher.Message {
+      ConfirmedPublisher.Message(
+        exchange: AMQPExchange("", isMandatory: true), routingKey: Array("\(prefix).\(queue)".utf8),
+        describe: { describe($1) }, then: then)
+    }
+  }
+
+  /// The broker may have kept the first copy.
+  @Test func messageThatWasRefused_isDescribedAsRepeated() throws {
+    let bench = try Bench()
+    let admin = try AMQPAdmin(patientURL: RabbitMQServer.shared().url)
+    defer { admin.close() }
+    try admin.perform(
+      .declareQueue(
+        name: "\(bench.prefix).full",
+        arguments: [AMQPArgument("x-max-length", .number(0)), AMQPArgument("x-overflow", .text("reject-publish"))]))
+    var areRepeated: [Bool] = []
+    bench.publisher.publish([1], as: bench.message("full", describe: { areRepeated.append($0) }, then: { _ in }))
+    #expect(bench.turn { areRepeated.count == 4 })
+    #expect(areRepeated == [false, true, true, true])
+  }
+
+  /// A client's own queue says nothing: that ends its message, and nobody else's connection.
+  @Test func silentQueueOfOthers_refuses() throws {
+    let server = try RabbitMQServer.shared()
+    let bench = try Bench(confirmMilliseconds: 700)
+    let name = "\(bench.prefix).silent"
+    let admin = try AMQPAdmin(patientURL: server.url)
+    defer { admin.close() }
+    try admin.perform(.declareQueue(name: name, arguments: []))
+    let lookUp =
+      "{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<\"/\">>, queue, <<\"\(name)\">>)), amqqueue:get_pid(Q)"
+    _ = try server.rabbitmqctl(["eval", "sys:suspend(begin \(lookUp) end)."])
+    #expect(bench.turn { bench.publisher.isReady })
+    var endings: [ConfirmedPublisher.Ending] = []
+    let before = bench.notices.count
+    bench.publisher.publishOnce([1], as: bench.message("silent") { endings.append($0) }, isForOthers: true)
+    #expect(bench.turn { !endings.isEmpty })
+    #expect(endings == [.refused] && bench.notices.count == before, "\(endings) \(bench.notices)")
+    var isConfirmed = false
+    bench.publisher.publish([2], as: bench.message("jobs.bulk") { isConfirmed = $0 == .confirmed })
+    #expect(bench.turn { isConfirmed } && bench.notices.count == before, "\(bench.notices)")
+    _ = try server.rabbitmqctl(["eval", "sys:resume(begin \(lookUp) end)."])
+  }
+}
