@@ -207,6 +207,25 @@ struct GatewayKeyTests {
     #expect(try world.herald(["keys", "revoke", second]).output == "revoked; no gateway is running\n")
   }
 
+  /// Redis was restored to a time before a revocation that this gateway has taken.
+  @Test func revokedKey_staysRefusedWhereRedisBringsItBack() throws {
+    let redis = try RedisServer()
+    let world = try GatewayWorld("restored", redisURL: redis.url)
+    let app = ["--app", "com.example.app"]
+    let (kept, revoked) = (try world.makeKey(app), try world.makeKey(app))
+    func send(_ key: String) throws -> Int { try world.ask("POST", "/v1/jobs", key: key, body: world.job()).status }
+    for key in [kept, revoked] { #expect(try send(key) == 202) }
+    try redis.mark(world.prefix)
+    #expect(try world.herald(["keys", "revoke", revoked]).output == "revoked; taken by 1 gateway\n")
+    try redis.rewind(world.prefix, ends: true)
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 100) {
+      world.process.log.contains("keys again that were revoked, as if it was restored") ? true : nil
+    }
+    #expect(isTold == true, "\(world.process.log)")
+    #expect(try send(revoked) == 401 && send(kept) == 202)
+    #expect(try world.herald(["keys", "revoke", revoked]).output == "revoked; taken by 1 gateway\n")
+  }
+
   /// A gateway with a file of its own does not read the revocation, whatever the time of its file.
   @Test func aRevocationNamesTheGatewaysWithAnotherFile() throws {
     let folder = try TemporaryFolder("keys")

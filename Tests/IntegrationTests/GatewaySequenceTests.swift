@@ -34,6 +34,24 @@ struct GatewaySequenceTests {
     #expect((before - 100...now() + 100).contains(at), "\(at - before) ms")
   }
 
+  /// Clocks of one fleet differ by milliseconds, also where they are corrected.
+  @Test func registrationsAreNotDatedBack_atWhicheverGateway() throws {
+    struct Registration: Decodable { let at: Int64 }
+    let redis = try RedisServer()
+    let first = try GatewayWorld("dates", redisURL: redis.url, millisecondsAhead: 8)
+    let second = try GatewayWorld("dates", redisURL: redis.url, prefix: first.prefix, millisecondsAhead: -8)
+    var dates: [Int64] = []
+    for round in 0..<20 {
+      let world = round % 2 == 0 ? first : second
+      let answer =
+        round % 5 == 0 ? try world.ask("DELETE", "/v1/users/u") : try world.ask("PUT", "/v1/devices/d", body: "{}")
+      #expect(answer.status == 202, "\(answer.body)")
+      let message = try #require(try first.outside.drain("\(first.prefix).registrations").first)
+      dates.append(try JSONDecoder().decode(Registration.self, from: Data(message.body)).at)
+    }
+    #expect(dates == dates.sorted() && Set(dates).count > 10, "\(dates)")
+  }
+
   @Test func numbersGrow_atWhicheverGateway() throws {
     let redis = try RedisServer()
     let first = try GatewayWorld("sequence", redisURL: redis.url)
@@ -87,7 +105,7 @@ struct GatewaySequenceTests {
     try redis.start()
     let isMended = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 200) {
       _ = try? first.ask("POST", "/v1/jobs", body: job("mended"))
-      return first.process.log.contains("Redis numbers jobs again; ") ? true : nil
+      return first.process.log.contains("Redis numbers them again; ") ? true : nil
     }
     #expect(isMended == true, "\(first.process.log)")
   }

@@ -19,6 +19,18 @@ import Testing
     #expect(try #require(APIKeyText(first.text)).id == first.id)
   }
 
+  @Test func revokedKeysComeBackToNobody() {
+    var revoked = RevokedKeys()
+    #expect(revoked.read(["a", "b", "c"], before: 3, after: 3).isEmpty)
+    #expect(revoked.read(["b", "c"], before: 3, after: 4).isEmpty && revoked.contains("a"), "while it was read")
+    #expect(revoked.read(["b", "c"], before: 4, after: 5).isEmpty, "b is revoked after it was read")
+    #expect(revoked.read(["c"], before: 5, after: 5).isEmpty && revoked.contains("b"))
+    #expect(revoked.read([], before: 0, after: 0).isEmpty && !revoked.contains("c"), "all are lost")
+    #expect(revoked.read(["a", "b", "c"], before: 3, after: 3) == ["a", "b"] && !revoked.contains("c"))
+    #expect(revoked.read(["a", "b", "c"], before: 3, after: 3).isEmpty, "that was told")
+    #expect(revoked.read(["c"], before: 5, after: 5).isEmpty && revoked.contains("a") && !revoked.contains("c"))
+  }
+
   @Test func malformedKeysAreRefused() {
     var random = SeededRandom(seed: 2)
     let text = APIKeyText(using: &random).text

@@ -96,6 +96,32 @@ package final class RedisServer: Sendable {
     return result.output
   }
 
+  /// Remembers the keys with this prefix, for `rewind`.
+  package func mark(_ prefix: String) throws(TestFailure) {
+    try cli(["EVAL", RedisServer.markScript, "1", prefix])
+  }
+
+  /// The keys with this prefix are as they were at the mark, as after a failover to a replica that was behind, or a backup.
+  /// - Parameter ends: whether its clients lose their connections, as in both.
+  package func rewind(_ prefix: String, ends: Bool) throws(TestFailure) {
+    try cli(["EVAL", RedisServer.rewindScript, "1", prefix])
+    if ends { try cli(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]) }
+  }
+
+  private static let markScript = """
+    for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do
+      redis.call('RPUSH', 'mark of ' .. KEYS[1], key, redis.call('PEXPIRETIME', key), redis.call('DUMP', key))
+    end
+    """
+  private static let rewindScript = """
+    for _, key in ipairs(redis.call('KEYS', KEYS[1] .. '*')) do redis.call('DEL', key) end
+    local mark = redis.call('LRANGE', 'mark of ' .. KEYS[1], 0, -1)
+    for i = 1, #mark, 3 do
+      redis.call('RESTORE', mark[i], math.max(0, tonumber(mark[i + 1])), mark[i + 2], 'ABSTTL')
+    end
+    redis.call('DEL', 'mark of ' .. KEYS[1])
+    """
+
   private func take() -> ChildProcess? {
     process.withLock { process in
       defer { process = nil }

@@ -72,7 +72,7 @@ final class GatewayMetrics: Sendable {
     text.sample([:], status.open)
     text.family(
       "herald_gateway_numbered_locally_total", .counter,
-      "Jobs numbered by the gateway's clock because Redis did not answer.")
+      "Jobs and registrations numbered by the gateway's clock because Redis did not answer.")
     text.sample([:], status.numberedLocally)
     text.family(
       "herald_gateway_keys_read_timestamp_seconds", .gauge,

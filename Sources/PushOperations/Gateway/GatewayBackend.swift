@@ -13,7 +13,7 @@ package final class GatewayBackend: Sendable {
     package var unconfirmed: UInt64 = 0
     /// Published messages that RabbitMQ has neither confirmed nor refused yet.
     package var open = 0
-    /// Jobs that were numbered by the gateway's clock instead of Redis.
+    /// Jobs and registrations that were numbered by the gateway's clock instead of Redis.
     package var numberedLocally: UInt64 = 0
     /// When the keys were last read, Unix seconds; nil: not yet.
     package var keysReadAt: Int64?
@@ -106,6 +106,16 @@ package final class GatewayBackend: Sendable {
       post(isTurn: messages.count > 1) { backend in
         guard let backend else { return continuation.resume(returning: messages.map { _ in .disconnected }) }
         backend.publish(messages, of: key.id) { continuation.resume(returning: $0) }
+      }
+    }
+  }
+
+  /// The time to date a registration with, Unix milliseconds: not before one that was answered earlier, at whichever gateway.
+  package func takeTime() async -> Int64 {
+    await withCheckedContinuation { continuation in
+      post { [self] backend in
+        guard let backend else { return continuation.resume(returning: unixMilliseconds) }
+        backend.takeTime { continuation.resume(returning: $0) }
       }
     }
   }

@@ -60,7 +60,7 @@ package final class GatewayBackendLoop {
   }
 
   var isRedisConnected: Bool { redis.isConnected }
-  /// Jobs that were numbered without Redis.
+  /// Jobs and registrations that were numbered without Redis.
   var numberedLocally: UInt64 { sequences.ownCount }
   /// No request waits for its jobs' numbers or its confirms.
   var isIdle: Bool { publisher.isIdle && sequences.openCount == 0 }
@@ -102,6 +102,9 @@ package final class GatewayBackendLoop {
       publisher.publish(messages, of: owner, then: then)
     }
   }
+
+  /// The time that a registration is dated with, Unix milliseconds: not before one that was answered earlier, at whichever gateway.
+  func takeTime(then: @escaping (Int64) -> Void) { sequences.take(1) { then($0 / 1_000) } }
 
   /// What the gateway knows about a job.
   package enum JobState: Sendable {

@@ -31,6 +31,7 @@ final class KeyReader {
   private var content: Data?
   private var digest: Int64 = 0
   private var unreadable: [String] = []
+  private var revoked = RevokedKeys()
 
   static let readMilliseconds: Int64 = 2_000
   /// Minimum time between two reads that unknown keys cause.
@@ -84,21 +85,51 @@ final class KeyReader {
 
   private func read() {
     isReading = true
-    var revision: Int64 = 0
     // Before the keys, on the same connection: what is read may be newer, never older.
-    redis.call(["GET", names.revision], key: names.revision) { result in
-      if case .success(let reply) = result { revision = reply.text.flatMap { Int64($0) } ?? 0 }
+    var (revision, failure): (Int64, RedisClient.Failure?) = (0, nil)
+    readRevision { result in
+      switch result {
+      case .success(let number): revision = number
+      case .failure(let error): failure = error
+      }
     }
     var hash: [String: [UInt8]] = [:]
     redis.scan(.hash, names.keys) { values in
       hash.merge(RedisReply.array(values).hash ?? [:]) { _, newer in newer }
     } then: { [self] result in
-      isReading = false
-      switch result {
-      case .failure(let failure): finish(.failure(Unread(text: "redis: \(failure.text)")), .redis)
-      case .success: finish(.success((stored(hash), revision)), .redis)
+      readRevision { [self] after in
+        isReading = false
+        do throws(RedisClient.Failure) {
+          if let failure { throw failure }
+          try result.get()
+          let stored = takeOutRevoked(stored(hash), Set(hash.keys), before: revision, after: try after.get())
+          finish(.success((stored, revision)), .redis)
+        } catch {
+          finish(.failure(Unread(text: "redis: \(error.text)")), .redis)
+        }
       }
     }
+  }
+
+  /// How many keys were revoked.
+  private func readRevision(then: @escaping (Result<Int64, RedisClient.Failure>) -> Void) {
+    redis.call(["GET", names.revision], key: names.revision) { result in
+      then(result.map { $0.text.flatMap { Int64($0) } ?? 0 })
+    }
+  }
+
+  private func takeOutRevoked(_ read: StoredKeys, _ ids: Set<String>, before: Int64, after: Int64) -> StoredKeys {
+    var stored = read
+    let returned = revoked.read(ids, before: before, after: after)
+    if !returned.isEmpty {
+      notice(
+        """
+        API keys: Redis has keys again that were revoked, as if it was restored to a time before. They stay refused here until this gateway \
+        ends; revoke them again with `herald keys revoke`: \(returned.joined(separator: ", "))
+        """)
+    }
+    stored.keys.removeAll { revoked.contains($0.id) }
+    return stored
   }
 
   private func stored(_ hash: [String: [UInt8]]) -> StoredKeys {

@@ -3,7 +3,8 @@ import PushCore
 import PushIO
 import PushStores
 
-/// Numbers jobs so that what is published after an earlier job's answer is newer, at whichever gateway: Redis gives them out in blocks.
+/// Numbers jobs, and dates registrations, so that what is published after an earlier one's answer is newer, at whichever gateway: Redis gives
+/// the numbers out in blocks.
 /// Without Redis, they are this gateway's own clock's. Used only on its loop's thread.
 final class SequenceSource {
   private let loop: EventLoop
@@ -13,7 +14,7 @@ final class SequenceSource {
   private let notice: (Logger.Level, String) -> Void
   /// Requests that wait for their numbers.
   private(set) var openCount = 0
-  /// Jobs that this gateway numbered by its own clock.
+  /// Those that this gateway numbered by its own clock.
   private(set) var ownCount: UInt64 = 0
   /// Since Redis last gave numbers; 0: it does.
   private var ownInARow = 0
@@ -75,7 +76,7 @@ final class SequenceSource {
       notice(
         .warning,
         """
-        Redis does not number the jobs of activities and collapse ids: they are numbered by this gateway's clock. Of two gateways \
+        Redis does not number registrations and the jobs of activities and collapse ids: they are numbered by this gateway's clock. Of two gateways \
         the one whose clock is ahead counts as the newer
         """)
     }
@@ -86,7 +87,7 @@ final class SequenceSource {
 
   private func numberedByRedis() {
     guard ownInARow > 0 else { return }
-    notice(.info, "Redis numbers jobs again; \(ownInARow) were numbered by this gateway's clock")
+    notice(.info, "Redis numbers them again; \(ownInARow) were numbered by this gateway's clock")
     ownInARow = 0
   }
 }

@@ -1,0 +1,28 @@
+/// The keys that this process saw being revoked. A Redis that is restored to a time before brings their records back; they stay refused.
+///
+/// A key that is gone without a revocation was lost, and may come back.
+package struct RevokedKeys: Sendable {
+  /// Read last.
+  private var known: Set<String> = []
+  private var revoked: Set<String> = []
+  private var returned: Set<String> = []
+  /// How many revocations there were before the last reading; nil: nothing was read.
+  private var revision: Int64?
+
+  package init() {}
+
+  /// Takes what was read.
+  /// - Parameters:
+  ///   - ids: of all keys.
+  ///   - before: how many revocations there were before the keys were read, and `after` that.
+  /// - Returns: which came back since the last reading, in order.
+  package mutating func read(_ ids: Set<String>, before: Int64, after: Int64) -> [String] {
+    // A revocation during the last reading is in its `after`, and its key may be in its `ids`.
+    if let revision, after > revision { revoked.formUnion(known.subtracting(ids)) }
+    let back = ids.intersection(revoked)
+    defer { (known, revision, returned) = (ids, before, back) }
+    return back.subtracting(returned).sorted()
+  }
+
+  package func contains(_ id: String) -> Bool { revoked.contains(id) }
+}
