@@ -7,7 +7,6 @@ struct ActivityModel: Equatable {
   enum Call {
     case start(ActivityID, payload: ActivityPayload, job: UInt64)
     case revise(ActivityID, payload: ActivityPayload, order: JobOrder, job: UInt64, mayWait: Bool)
-    case begin(ActivityID, number: UInt32)
     case leave(ActivityID, ordinals: [UInt32], order: JobOrder, job: UInt64, mayWait: Bool)
     case register(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
     case resolve(ActivityID, ActivityState.Push, ordinals: [UInt32])
@@ -48,7 +47,7 @@ struct ActivityModel: Equatable {
     case .forget(let ordinal):
       for id in entries.keys { entries[id]?.members[ordinal] = nil }
       return "()"
-    case .start(let id, _, _), .revise(let id, _, _, _, _), .begin(let id, _), .leave(let id, _, _, _, _),
+    case .start(let id, _, _), .revise(let id, _, _, _, _), .leave(let id, _, _, _, _),
       .register(let id, _, _, _),
       .resolve(let id, _, _), .resolveStart(let id, _, _), .startsEnded(let id, _, _, _),
       .unregistered(let id, _, _, _):
@@ -87,8 +86,6 @@ struct ActivityModel: Equatable {
         entry.contentState = payload.contentState ?? entry.contentState
       }
       return words(answer, entry.body)
-    case .begin(_, let number):
-      return words(ActivityState.begin(&entry.activity, number: number, now: now), entry.body)
     case .leave(_, let ordinals, let order, let job, let mayWait):
       let before = entry.activity?.leave
       var members = ordinals.map { entry.members[$0] }
@@ -170,8 +167,6 @@ extension ActivityRegistry {
       revise(
         id, in: scope, payload: payload, order: order, job: job, mayWait: mayWait, edit: edit,
         then: tell { ActivityModel.words($0.answer, $0.body) })
-    case .begin(let id, let number):
-      begin(id, in: scope, number: number, then: tell { ActivityModel.words($0.answer, $0.body) })
     case .leave(let id, let ordinals, let order, let job, let mayWait):
       let edits: (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]) = { revision, last in
         let body = ActivityModel.body(revision, last)

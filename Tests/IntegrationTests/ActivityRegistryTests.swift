@@ -33,10 +33,9 @@ struct ActivityRegistryTests {
     let at = now - Int64(random.next() % 3_000)
     switch random.next() % 14 {
     case 0: return .start(id, payload: try payload(random.next() % 8 == 0 ? 1 : 0), job: job)
-    case 1, 2:
+    case 1, 2, 3, 4:
       let payload = try payload(random.next() % 12 == 0 ? 4 : 2 + Int(random.next() % 2))
       return .revise(id, payload: payload, order: order(&random, now: now), job: job, mayWait: random.next() % 2 == 0)
-    case 3, 4: return .begin(id, number: UInt32(random.next() % 12))
     case 5 where random.next() % 4 == 0:
       return .leave(
         id, ordinals: some, order: order(&random, now: now), job: job, mayWait: random.next() % 2 == 0)
@@ -257,14 +256,20 @@ struct ActivityRegistryTests {
         }
       }
     }
-    func goOn(_ revised: ActivityRegistry.Revised) {
-      switch revised.answer {
-      case .begun(let revision): pages(revision, after: nil)
-      case .waits(let revision, let milliseconds):
-        bench.now += milliseconds
-        open += 1
-        next().begin(id, in: scope, number: revision.number) { take($0, goOn) }
-      case .superseded, .early: break
+    let update = try payload(2)
+    func revise(_ job: UInt64) {
+      open += 1
+      let edit: (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8] = { ActivityModel.body($0, $1) }
+      next().revise(id, in: scope, payload: update, job: job, edit: edit) { result in
+        take(result) { revised in
+          switch revised.answer {
+          case .begun(let revision): pages(revision, after: nil)
+          case .waits(_, let milliseconds):
+            bench.now += milliseconds
+            revise(job)
+          case .superseded, .early: break
+          }
+        }
       }
     }
     let start = try payload(0)
@@ -277,9 +282,7 @@ struct ActivityRegistryTests {
       guard ordinal % 20 == 10 else { continue }
       bench.turn()
       bench.now += 1_000
-      open += 1
-      let edit: (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8] = { ActivityModel.body($0, $1) }
-      next().revise(id, in: scope, payload: try payload(2), job: UInt64(ordinal), edit: edit) { take($0, goOn) }
+      revise(UInt64(ordinal))
     }
     try #require(bench.turn { open == 0 })
     #expect(failures.isEmpty, "\(failures)")
@@ -287,6 +290,30 @@ struct ActivityRegistryTests {
     let newest = snapshot.activity.content?.revision.number
     #expect(snapshot.members.count == 120 && newest != nil)
     for (ordinal, member) in snapshot.members { #expect(member.sent == newest, "device \(ordinal)") }
+  }
+
+  /// An end without a content state waits for the updates before it: its broadcast is to come.
+  @Test func channelIsInUse_untilTheEndsPushesBegin() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    let (id, channel) = (try #require(ActivityID("ride")), try #require(ChannelID(text: "dHN0LXNyY2gtY2hubA==")))
+    let registry = bench.registries[0]
+    let (start, end) = (try payload(0), try payload(4))
+    _ = try bench.wait { registry.start(id, in: bench.scope, payload: start, way: .channel(channel), job: 1, then: $0) }
+    func channels() throws -> Set<ChannelID> { try bench.wait { registry.channelsInUse(bench.scope, then: $0) } }
+    func revise() throws -> ActivityState.Revised {
+      let order = JobOrder(sequence: 2, timestamp: nil, point: 0)
+      return try bench.wait {
+        registry.revise(
+          id, in: bench.scope, payload: end, order: order, job: 2, edit: { ActivityModel.body($0, $1) }, then: $0)
+      }.answer
+    }
+    #expect(try channels() == [channel])
+    bench.now += 5_000
+    guard case .waits(_, let milliseconds) = try revise() else { throw TestFailure("it waits") }
+    #expect(try channels() == [channel])
+    bench.now += milliseconds
+    guard case .begun = try revise() else { throw TestFailure("it is due") }
+    #expect(try channels().isEmpty)
   }
 
   @Test func itsKeysEndAndItsListForgets() throws {

@@ -243,6 +243,53 @@ import Testing
     #expect(resolve(.init(revision: 1, isLate: true)) == .send([2], registeredAt: Self.zero + 3_000))
   }
 
+  // MARK: - Redis was restored to a time before
+
+  @Test func pushOfALostRevision_standsInNoNewerOnesWay() throws {
+    func push(_ number: UInt32, _ second: Int64) -> ActivityState.Push {
+      .init(revision: number, timestamp: Self.second + second)
+    }
+    let send = ActivityState.Resolved.send([1], registeredAt: Self.zero)
+    _ = register([1], at: 0)
+    _ = try update(1, at: 1_000)
+    #expect(resolve(push(1, 1)) == send)
+    let kept = (activity, member, jobs)
+    _ = try update(2, at: 3_000)
+    _ = try update(3, at: 5_000)
+    #expect(resolve(push(3, 5)) == send && resolve(push(2, 3)) == .superseded(by: 3, [1]))
+    (activity, member, jobs) = kept
+    #expect(resolve(push(3, 5)) == send && resolve(push(2, 3)) == send, "nobody knows what came in between")
+    #expect(try update(4, at: 8_000) == .begun(revision(2, second: 8)))
+    #expect(resolve(push(3, 5)) == .superseded(by: 2, [1]) && resolve(push(2, 3)) == .superseded(by: 2, [1]))
+    #expect(resolve(push(2, 8)) == send)
+    #expect(resolve(push(1, 1)) == .superseded(by: 2, [1]))
+    #expect(activity?.isOvertaken(3, timestamp: Self.second + 5) == true, "its broadcast")
+    #expect(activity?.isOvertaken(2, timestamp: Self.second + 8) == false)
+    #expect(try end(5, at: 9_000) == .begun(revision(3, second: 9)))
+    #expect(resolve(push(3, 5)) == .superseded(by: 3, [1]))
+    #expect(resolve(push(3, 9)) == send)
+  }
+
+  @Test func lostEndForOneDevice_isSent() throws {
+    _ = register([1], at: 0)
+    _ = try update(1, at: 1_000)
+    let leave = ActivityState.Push(revision: 2, timestamp: Self.second + 3, isLeave: true)
+    #expect(resolve(leave) == .send([1], registeredAt: Self.zero))
+    #expect(try update(2, at: 5_000) == .begun(revision(2, second: 5)))
+    #expect(resolve(leave) == .send([1], registeredAt: Self.zero), "updates do not matter to it")
+    let update = ActivityState.Push(revision: 2, timestamp: Self.second + 5)
+    #expect(resolve(update) == .send([1], registeredAt: Self.zero))
+  }
+
+  /// Two revisions with one timestamp: a device keeps the first.
+  @Test func timestampOfALostRevision_isNotGivenAgain() throws {
+    _ = register([1], at: 0)
+    activity?.pass(Self.second + 5)
+    #expect(try update(1, at: 5_900) == .waits(revision(1, second: 6), milliseconds: 100))
+    activity?.pass(Self.second + 4)
+    #expect(try update(2, at: 7_000) == .begun(revision(2, second: 7)))
+  }
+
   // MARK: - Devices that leave
 
   @Test func anEndForSomeIsNoNewState() throws {

@@ -136,6 +136,14 @@ package struct ActivityMember: Hashable, Sendable {
     return .send(token, registeredAt: changedAt)
   }
 
+  /// A push whose revision Redis lost is sent where nothing newer is, and changes nothing: its number must not stand in a newer one's way.
+  func resolveLost(_ push: ActivityState.Push, newest: ActivityRevision?) -> ActivityState.Resolved {
+    if isOver || hasLeft && !push.isLeave { return .skipped(isOver ? .over : .left) }
+    if token.isEmpty { return .skipped(.noToken) }
+    if let newest, !push.isLeave { return .superseded(by: newest.number, token) }
+    return .send(token, registeredAt: changedAt)
+  }
+
   /// A page of this revision was to be sent to this token; perhaps nobody has sent it.
   package func isTaken(by push: ActivityState.Push) -> Bool {
     !token.isEmpty && !isOver && (!hasLeft || push.isLeave) && sent == push.revision && way == .page

@@ -78,6 +78,11 @@ package struct ActivityPayload: Sendable {
   /// The start itself says how updates arrive.
   package var hasUpdateWay: Bool { self[.inputPushToken] != nil || self[.inputPushChannel] != nil }
 
+  /// Unix seconds; nil: absent, or none.
+  package var timestamp: Int64? {
+    self[.timestamp].flatMap { Int64(String(decoding: bytes[$0.range.range], as: UTF8.self)) }
+  }
+
   /// Of a start: the channel that it names for its updates, as a string.
   package var inputPushChannel: String? {
     guard let value = self[.inputPushChannel], bytes[Int(value.range.start)] == ASCII.quote else { return nil }

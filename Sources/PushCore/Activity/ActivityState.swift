@@ -265,8 +265,10 @@ package struct ActivityState: Hashable, Sendable {
   }
 
   /// Call before a broadcast: whether a newer revision's broadcast is in progress, so that this one must not follow it.
-  package func isOvertaken(_ revision: UInt32) -> Bool {
-    content.map { $0.isBegun && $0.revision.number > revision } ?? false
+  /// - Parameter timestamp: of its payload; nil: not known.
+  package func isOvertaken(_ revision: UInt32, timestamp: Int64? = nil) -> Bool {
+    guard let content, content.isBegun else { return false }
+    return timestamp.map { $0 < content.revision.timestamp } ?? (revision < content.revision.number)
   }
 
   /// Whether it takes a job.
@@ -278,6 +280,9 @@ package struct ActivityState: Hashable, Sendable {
     case .expired: throw .expired
     }
   }
+
+  /// Gives no timestamp up to this one (Unix seconds) to a revision any more.
+  package mutating func pass(_ timestamp: Int64) { sentTimestamp = max(sentTimestamp, timestamp) }
 
   /// The clock's next revision. Reuses a timestamp if certainly no device has seen it.
   private mutating func next(_ job: UInt64, _ jobs: inout ActivityJobs, _ now: Int64) -> ActivityRevision {
@@ -346,11 +351,16 @@ package struct ActivityState: Hashable, Sendable {
     package var isLeave: Bool
     /// It is not sent any more, because its time is over; the answer is for its outcome.
     package var isOver: Bool
+    /// Its payload's, Unix seconds; nil: not known.
+    package var timestamp: Int64?
     /// Of a leave: its job's newest revision. A job that came twice may have two, and pages with each.
     package var newestOfJob: UInt32?
 
-    package init(revision: UInt32, isLate: Bool = false, isLeave: Bool = false, isOver: Bool = false) {
+    package init(
+      revision: UInt32, timestamp: Int64? = nil, isLate: Bool = false, isLeave: Bool = false, isOver: Bool = false
+    ) {
       self.revision = revision
+      self.timestamp = timestamp
       self.isLate = isLate
       self.isLeave = isLeave
       self.isOver = isOver
@@ -386,12 +396,29 @@ package struct ActivityState: Hashable, Sendable {
   /// again.
   package func resolve(_ push: Push, _ member: inout ActivityMember?, now: Int64) -> Resolved {
     guard now < expiresAt, var known = member else { return .skipped(.over) }
+    if let timestamp = push.timestamp, hasLost(push, timestamp) {
+      return known.resolveLost(push, newest: begun(after: timestamp))
+    }
     if let content, content.isEnd, !push.isLeave, push.revision < content.revision.number, !known.token.isEmpty {
       return .superseded(by: content.revision.number, known.token)
     }
     let resolved = known.resolve(push)
     member = known
     return resolved
+  }
+
+  /// Redis was restored to a time before this push's revision: the number is another revision's by now, or will be. Timestamps are not given
+  /// twice (see `pass`).
+  private func hasLost(_ push: Push, _ timestamp: Int64) -> Bool {
+    guard let newest = push.isLeave ? leave : content?.revision else { return true }
+    return push.revision == newest.number
+      ? timestamp != newest.timestamp
+      : push.revision > newest.number || timestamp >= newest.timestamp
+  }
+
+  /// The newest state, if it is newer than this timestamp and its pushes may be in progress.
+  private func begun(after timestamp: Int64) -> ActivityRevision? {
+    content.flatMap { $0.isBegun && $0.revision.timestamp > timestamp ? $0.revision : nil }
   }
 
   /// The answer about a start to a device.

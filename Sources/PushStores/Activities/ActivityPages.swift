@@ -65,11 +65,12 @@ package final class ActivityPages {
   /// Whether an activity's broadcast is overtaken.
   package func find(broadcast job: borrowing PushJob, in scope: AppScope, then: @escaping Then) {
     let revision = job.revision
+    let timestamp = ActivityPages.timestamp(of: job)
     activities.state(ActivityPages.activity(of: job), in: scope) { result in
       then(
         result.mapError { DeviceRegistryFailure($0) }.map { activity in
           var resolution = PageResolution()
-          resolution.isOvertaken = activity?.isOvertaken(revision) ?? false
+          resolution.isOvertaken = activity?.isOvertaken(revision, timestamp: timestamp) ?? false
           return resolution
         })
     }
@@ -80,6 +81,11 @@ package final class ActivityPages {
       preconditionFailure("the parser checked the activity's id")
     }
     return id
+  }
+
+  /// Of its payload.
+  private static func timestamp(of job: borrowing PushJob) -> Int64? {
+    (try? ActivityPayload(Array(job.bytes[job.payload.range])))?.timestamp
   }
 
   private static func lateDevice(of job: borrowing PushJob) -> String {
@@ -103,7 +109,8 @@ package final class ActivityPages {
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
       push: ActivityState.Push(
-        revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave, isOver: isOver))
+        revision: job.revision, timestamp: isStart ? nil : timestamp(of: job), isLate: !job.page.late.isEmpty,
+        isLeave: job.isLeave, isOver: isOver))
   }
 
   /// Devices of a page.

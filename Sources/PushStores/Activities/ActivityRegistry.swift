@@ -31,6 +31,9 @@ package final class ActivityRegistry {
   /// Unix milliseconds.
   var now: Int64 { clock?() ?? loop.now.unixMilliseconds }
 
+  /// Devices may show revisions with timestamps up to this one (Unix seconds) that Redis lost: it may have been restored before it was connected.
+  private func lostTimestamp(_ now: Int64) -> Int64 { clock == nil ? min(redis.generationAt, now) / 1_000 : 0 }
+
   // MARK: - Jobs
 
   /// A job starts the activity, or adds devices to it.
@@ -74,8 +77,9 @@ package final class ActivityRegistry {
     then: @escaping Then<Revised>
   ) {
     let showsLast = payload.event == .end && payload.contentState == nil
-    change(id, [], scope, hasTexts: true, then) { draft, now in
+    change(id, [], scope, hasTexts: true, then) { [self] draft, now in
       let before = draft.activity?.content
+      draft.activity?.pass(lostTimestamp(now))
       do throws(ActivityRefusal) {
         let answer = try ActivityState.revise(
           &draft.activity, isEnd: payload.event == .end, showsLast: showsLast, order: order, job: job,
@@ -99,14 +103,6 @@ package final class ActivityRegistry {
     }
   }
 
-  /// Call when the timestamp of a waiting revision is due.
-  package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping Then<Revised>) {
-    change(id, [], scope, hasTexts: true, then) { draft, now in
-      let answer = ActivityState.begin(&draft.activity, number: number, now: now)
-      return .success(ActivityRegistry.revised(answer, draft))
-    }
-  }
-
   private static func revised(_ answer: ActivityState.Revised, _ draft: ActivityDraft) -> Revised {
     switch answer {
     case .begun, .waits: Revised(answer: answer, body: draft.newest)
@@ -126,8 +122,9 @@ package final class ActivityRegistry {
     edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]),
     then: @escaping Then<Revised>
   ) {
-    change(id, ordinals, scope, devices: devices, hasTexts: true, then) { draft, now in
+    change(id, ordinals, scope, devices: devices, hasTexts: true, then) { [self] draft, now in
       let before = draft.activity?.leave
+      draft.activity?.pass(lostTimestamp(now))
       do throws(ActivityRefusal) {
         let answer = try ActivityState.leave(
           &draft.activity, &draft.members, order: order, job: job, jobs: &draft.jobs, mayWait: mayWait, now: now)

@@ -199,7 +199,7 @@ extension ActivityRegistry {
     }
   }
 
-  /// The broadcast channels of an app's running activities.
+  /// The broadcast channels of an app's running activities, and of those whose end is to come.
   package func channelsInUse(_ scope: AppScope, then: @escaping Then<Set<ChannelID>>) {
     channelsInUse(scope, from: 0, [], then)
   }
@@ -238,6 +238,8 @@ extension ActivityRegistry {
           guard let channel = activity.channel else { continue }
           switch activity.phase(now: now) {
           case .starting, .active: found.insert(channel)
+          // Its broadcast is to come.
+          case .ended where activity.content?.isBegun == false: found.insert(channel)
           case .ended, .expired: break
           }
         }

@@ -8,7 +8,7 @@ package final class ActivityTaker {
   package enum Taken: Sendable {
     /// Send this body instead: it has the revision.
     case publish([UInt8])
-    /// Call `begin` after this delay.
+    /// Its timestamp is not due: take the job again after this delay.
     case waits(number: UInt32, milliseconds: Int64)
     /// The activity is not known. Its start may be under way: take the job again.
     case early
@@ -31,7 +31,7 @@ package final class ActivityTaker {
     let scope: AppScope
   }
 
-  /// Called for each job that is valid, and perhaps not what its producer wants.
+  /// Called for each job that is sent, and perhaps not what its producer wants.
   package var onWarning: (ActivityWarning, AppScope) -> Void = { _, _ in }
 
   package init(_ activities: ActivityRegistry, settings: ActivitySettings) {
@@ -60,16 +60,23 @@ package final class ActivityTaker {
     } catch {
       return answer(.refused(error))
     }
-    if way.isDecided, payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil {
-      onWarning(.noStaleDate, scope)
-    }
-    if way.isDecided, payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
     let kind = job.targetKind
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
-    inTurn(Activity(id: id, scope: scope), then: answer) { [self] then in
+    let taken: (Taken) -> Void = { [self] in
+      if case .publish = $0, way.isDecided { warn(payload, scope) }
+      answer($0)
+    }
+    inTurn(Activity(id: id, scope: scope), then: taken) { [self] then in
       take(payload, kind, order, word, draft, id, scope, leaving, way, mayWait, field, then)
     }
+  }
+
+  private func warn(_ payload: ActivityPayload, _ scope: AppScope) {
+    if payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil {
+      onWarning(.noStaleDate, scope)
+    }
+    if payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
   }
 
   /// Work on one activity is done one after the other, in order of arrival.
@@ -152,13 +159,6 @@ package final class ActivityTaker {
           then(.refused(error))
         }
       }
-    }
-  }
-
-  /// Call when the timestamp of a waiting revision is due.
-  package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping (Taken) -> Void) {
-    inTurn(Activity(id: id, scope: scope), then: then) { [activities] then in
-      activities.begin(id, in: scope, number: number) { then(ActivityTaker.taken($0, "to.activity")) }
     }
   }
 

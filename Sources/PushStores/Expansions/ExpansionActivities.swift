@@ -147,7 +147,7 @@ extension ExpansionRunner {
       let key = ActivityKey(scope: step.scope, activity: id)
       guard held[key]?.delivery === delivery else { return }
       held[key] = nil
-      taker.begin(id, in: step.scope, number: number) { [self] in taken($0, delivery, step) }
+      take(delivery, step)
     }
   }
 

@@ -40,7 +40,9 @@ package final class RedisClient {
   private var timeDue: Instant?
   /// Changes whenever commands may have come to another server, or to the same one restarted: what was read before may have been undone since,
   /// by a failover to a replica that missed writes or by a backup.
-  package private(set) var generation: UInt64 = 0
+  package private(set) var generation: UInt64 = 0 { didSet { generationAt = loop.now.unixMilliseconds } }
+  /// When it changed last, Unix milliseconds by the loop's clock.
+  package private(set) var generationAt: Int64 = 0
   private var onTime: (Int64) -> Void = { _ in }
 
   /// Maximum redirects of one command.
