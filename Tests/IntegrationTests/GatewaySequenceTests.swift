@@ -38,18 +38,58 @@ struct GatewaySequenceTests {
   @Test func registrationsAreNotDatedBack_atWhicheverGateway() throws {
     struct Registration: Decodable { let at: Int64 }
     let redis = try RedisServer()
-    let first = try GatewayWorld("dates", redisURL: redis.url, millisecondsAhead: 8)
-    let second = try GatewayWorld("dates", redisURL: redis.url, prefix: first.prefix, millisecondsAhead: -8)
-    var dates: [Int64] = []
-    for round in 0..<20 {
-      let world = round % 2 == 0 ? first : second
-      let answer =
-        round % 5 == 0 ? try world.ask("DELETE", "/v1/users/u") : try world.ask("PUT", "/v1/devices/d", body: "{}")
-      #expect(answer.status == 202, "\(answer.body)")
-      let message = try #require(try first.outside.drain("\(first.prefix).registrations").first)
-      dates.append(try JSONDecoder().decode(Registration.self, from: Data(message.body)).at)
+    let further = ["applications: {XXXXX-XXXXX: {app: com.example.app}}"]
+    let first = try GatewayWorld("dates", redisURL: redis.url, further: further, millisecondsAhead: 18)
+    let second = try GatewayWorld(
+      "dates", redisURL: redis.url, prefix: first.prefix, further: further, millisecondsAhead: -18)
+    for kind in ["PUT", "DELETE", "registerUser"] {
+      for round in 0..<10 {
+        let world = round % 2 == 0 ? first : second
+        switch kind {
+        case "PUT": #expect(try world.ask("PUT", "/v1/devices/d", body: "{}").status == 202)
+        case "DELETE": #expect(try world.ask("DELETE", "/v1/users/u").status == 202)
+        default:
+          let body = #"{"request":{"application":"XXXXX-XXXXX","hwid":"d","userId":"u","auth":"\#(world.key)"}}"#
+          let answer = try world.ask("POST", "/json/1.3/registerUser", body: body)
+          #expect(answer.body.contains("\"status_code\":200"), "\(answer.body)")
+        }
+      }
+      let dates = try first.outside.drain("\(first.prefix).registrations").map {
+        try JSONDecoder().decode(Registration.self, from: Data($0.body)).at
+      }
+      #expect(dates.count == 10 && dates == dates.sorted() && Set(dates).count > 5, "\(kind): \(dates)")
     }
-    #expect(dates == dates.sorted() && Set(dates).count > 10, "\(dates)")
+  }
+
+  /// Without Redis a gateway numbers and dates by its own clock. Where that is wrong, nobody does once Redis is back.
+  @Test func numbersOfAWrongClock_endWithTheTimeWithoutRedis() throws {
+    struct Registration: Decodable { let at: Int64 }
+    let redis = try RedisServer()
+    let folder = try TemporaryFolder("keys")
+    let right = try GatewayWorld("wrong", redisURL: redis.url, further: ["keys_file: \"\(folder.path("right"))\""])
+    redis.stop()
+    let wrong = try GatewayWorld(
+      "wrong", redisURL: redis.url, prefix: right.prefix, further: ["keys_file: \"\(folder.path("wrong"))\""],
+      millisecondsAhead: 7_200_000)
+    func ahead(_ world: GatewayWorld) throws -> Int64 {
+      #expect(try world.ask("PUT", "/v1/devices/d", body: "{}").status == 202)
+      let message = try #require(try world.outside.drain("\(world.prefix).registrations").last)
+      let at = try JSONDecoder().decode(Registration.self, from: Data(message.body)).at
+      return at - Int64(Date().timeIntervalSince1970 * 1_000)
+    }
+    #expect(try ahead(wrong) > 7_000_000, "it cannot know")
+    try redis.start()
+    let isMended = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 200) { () -> Bool? in
+      _ = try? ahead(wrong)
+      return wrong.process.log.contains("Redis numbers them again; ") ? true : nil
+    }
+    #expect(isMended == true, "\(wrong.process.log)")
+    for world in [wrong, right, wrong, right] {
+      let milliseconds = try ahead(world)
+      #expect((-5_000...1_000).contains(milliseconds), "\(milliseconds) ms ahead")
+    }
+    redis.stop()
+    #expect((-5_000...1_000).contains(try ahead(wrong)), "its clock was corrected")
   }
 
   @Test func numbersGrow_atWhicheverGateway() throws {

@@ -33,11 +33,13 @@ struct LiveActivitiesRoute {
     case .failure(let refusal): return refusal.answer
     }
     let body = try await exchange.body(of: key)
+    let now =
+      method.permission == .register ? await services.backend.takeTime() : services.unixMilliseconds
     let (api, authorization) = (services.liveActivities, exchange.request["authorization"])
     let reading = try await services.largeWork.run(body.bytes.count, for: key.id) { () throws(Problem) in
       var random = SystemRandomNumberGenerator()
       return api.read(
-        method: method.rawValue, body: body.bytes, authorization: authorization, now: services.unixMilliseconds,
+        method: method.rawValue, body: body.bytes, authorization: authorization, now: now,
         random: &random)
     }
     if let access = reading.access, let refusal = try await refusal(access, &rate) { return refusal }

@@ -22,14 +22,20 @@ final class SequenceSource {
   /// A request does not wait longer for Redis.
   private static let waitMilliseconds: Int64 = 500
 
-  /// KEYS: the last number. ARGV: how many numbers, the largest that the gateway knows.
+  /// Numbers that this gateway gave by its own clock, and that are so far ahead of Redis', do not count any more: its clock was wrong.
+  private static let aheadMicroseconds: Int64 = 1_000_000
+
+  /// KEYS: the last number. ARGV: how many numbers, the largest that the gateway knows, how far ahead that may be.
   ///
-  /// Replies the first one.
+  /// Replies the first one. A last number from more than a minute ahead does not count: Redis' own clock was wrong.
   static let script = LuaScript(
     """
     local time = redis.call('TIME')
-    local last = math.max(tonumber(redis.call('GET', KEYS[1]) or '0') or 0, tonumber(ARGV[2]))
-    local first = math.max(tonumber(time[1]) * 1000000 + tonumber(time[2]), last + 1)
+    local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    local last, known = tonumber(redis.call('GET', KEYS[1]) or '0') or 0, tonumber(ARGV[2])
+    if last > now + 60000000 then last = 0 end
+    if known <= now + tonumber(ARGV[3]) then last = math.max(last, known) end
+    local first = math.max(now, last + 1)
     redis.call('SET', KEYS[1], string.format('%.0f', first + tonumber(ARGV[1]) - 1))
     return string.format('%.0f', first)
     """)
@@ -60,11 +66,14 @@ final class SequenceSource {
     var arguments = RedisArguments()
     arguments.append(count)
     arguments.append("\(clock.last)")
+    arguments.append("\(SequenceSource.aheadMicroseconds)")
     redis.run(SequenceSource.script, keys: [key], arguments) { [self] result in
       guard case .success(let reply) = result, let first = reply.text.flatMap({ Int64($0) }),
         0...Limits.sequenceMaximum ~= first
       else { return answer(nil) }
-      clock.follow(first + Int64(count) - 1)
+      let last = first + Int64(count) - 1
+      if ownInARow > 0, clock.last > last + SequenceSource.aheadMicroseconds { clock = SequenceClock() }
+      clock.follow(last)
       numberedByRedis()
       answer(first)
     }
