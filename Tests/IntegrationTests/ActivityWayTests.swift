@@ -206,6 +206,28 @@ struct ActivityWayTests {
     #expect(try world.page(newest, 0, live: true) == ["d": "dd01dd01"])
   }
 
+  /// Redis was restored to a time before the start, whose pages were published.
+  @Test func pagesOfALostStart_areSent() throws {
+    let world = try ActivityWay()
+    defer { world.close() }
+    try world.register("d", startToken: "aa01aa01")
+    try world.mark()
+    let start = try world.publishedBody(
+      job("s1", to: #"{"devices":["d"]}"#, payload: Self.start, #","activity":"ride-17""#))
+    try world.rewind()
+    #expect(try world.page(start, 0) == ["d": "aa01aa01"])
+    _ = try world.token("d", "dd01dd01")
+    world.now += 2_000
+    let updated = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    #expect(try world.page(updated, 0, live: true) == ["d": "dd01dd01"])
+    // Its system has ended it.
+    let later = try ActivityWay()
+    defer { later.close() }
+    try later.register("d", startToken: "aa01aa01")
+    later.now += ActivityState.lifeMilliseconds
+    #expect(try later.page(start, 0).isEmpty)
+  }
+
   /// A device keeps the first of two states with one timestamp.
   @Test func updateAfterALostOneOfThisSecond_hasALaterTimestamp() throws {
     let world = try ActivityWay(redis: RedisServer(), hasOwnClock: false)

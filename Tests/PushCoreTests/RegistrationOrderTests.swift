@@ -221,7 +221,7 @@ import Testing
             case .set(let name): owner = name
             }
           }
-          let found = record.owner(at: time)?.user ?? 0
+          let found = record.owner(at: time, now: time)?.user ?? 0
           #expect(
             found == DeviceRecord.Owner(since: 0, user: owner).user, "\(changes), \(order.map(\.at)) at \(time)")
         }

@@ -67,7 +67,9 @@ package struct ActivityMember: Hashable, Sendable {
   }
 
   /// Whether the device registered its state, or APNs accepted its start, after this time (Unix milliseconds).
-  package func hasJoined(after at: Int64) -> Bool { changedAt > at || Int64(start?.at ?? 0) * 1_000 > at }
+  package func hasJoined(after at: Int64, now: Int64) -> Bool {
+    hasChanged(since: at, now: now) || Int64(start?.at ?? 0) * 1_000 > at
+  }
 
   enum Registered {
     case older, taken, over

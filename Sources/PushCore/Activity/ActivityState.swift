@@ -140,6 +140,17 @@ package struct ActivityState: Hashable, Sendable {
     return revision
   }
 
+  /// An activity whose start Redis lost, and whose start's pages are still to be sent; nil: the system has ended it.
+  /// - Parameter timestamp: of the pages' payload, Unix seconds; nil: not known.
+  package static func restored(type: String, timestamp: Int64?, now: Int64) -> ActivityState? {
+    let timestamp = min(timestamp ?? .max, now / 1_000)
+    guard timestamp > (now - lifeMilliseconds) / 1_000 else { return nil }
+    var state = ActivityState(createdAt: timestamp * 1_000, phase: .starting)
+    state.attributesType = type
+    state.sentTimestamp = timestamp
+    return state
+  }
+
   /// The result of an update or an end.
   package enum Revised: Hashable, Sendable {
     /// Its pushes are sent now.

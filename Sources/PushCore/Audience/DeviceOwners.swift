@@ -36,8 +36,11 @@ extension DeviceRecord {
     owners = kept == times.user.map { [Owner(since: $0, user: user)] } ?? [] ? [] : kept
   }
 
-  /// Who had it at this time; nil: nobody is known.
-  package func owner(at time: Int64) -> Owner? { allOwners.last { $0.since <= time } }
+  /// Who had it at this time, as `RegistrationTime` counts; nil: nobody is known.
+  package func owner(at time: Int64, now: Int64) -> Owner? {
+    let time = RegistrationTime(at: time, now: now)
+    return allOwners.last { !time.isOlder(than: $0.since) }
+  }
 
   /// Since when who has it now has had it.
   package var ownedSince: Int64? { allOwners.last?.since }

@@ -100,7 +100,7 @@ package final class ActivityPages {
     for index in job.page.ordinals.indices { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
     let isFallback = job.pushType == .alert
     let isStart = job.event == .start || isFallback
-    let payload = isStart && !isFallback ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
+    let payload = isFallback ? nil : try? ActivityPayload(Array(bytes[job.payload.range]))
     return Page(
       id: activity(of: job), scope: scope, ordinals: ordinals, lateDevice: lateDevice(of: job),
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
@@ -109,7 +109,7 @@ package final class ActivityPages {
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
       push: ActivityState.Push(
-        revision: job.revision, timestamp: isStart ? nil : timestamp(of: job), isLate: !job.page.late.isEmpty,
+        revision: job.revision, timestamp: payload?.timestamp, isLate: !job.page.late.isEmpty,
         isLeave: job.isLeave, isOver: isOver))
   }
 
@@ -197,7 +197,8 @@ package final class ActivityPages {
     }
     activities.resolveStart(
       of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
-      to: able.ordinals, devices: able.devices
+      to: able.ordinals, devices: able.devices,
+      lost: page.push.isOver ? nil : (page.attributesType, page.push.timestamp)
     ) { result in
       var answers: ArraySlice<ActivityState.Started>
       switch result {

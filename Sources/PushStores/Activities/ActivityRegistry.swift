@@ -213,11 +213,17 @@ package final class ActivityRegistry {
   /// - Parameters:
   ///   - areAlerts: the fallback alert is sent in their place.
   ///   - inputPushChannel: the channel that the start names.
+  ///   - lost: of an activity that is not known: it is known again with this type of attributes and this timestamp of the start (Unix
+  ///     seconds; nil: not known). nil: nothing is sent.
   package func resolveStart(
     of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, inputPushChannel: String? = nil,
-    to ordinals: [UInt32], devices: [UInt32] = [], then: @escaping Then<[ActivityState.Started]>
+    to ordinals: [UInt32], devices: [UInt32] = [], lost: (type: String, timestamp: Int64?)? = nil,
+    then: @escaping Then<[ActivityState.Started]>
   ) {
     change(id, ordinals, scope, devices: devices, hasTexts: false, then) { draft, now in
+      if draft.activity == nil, let lost {
+        draft.activity = .restored(type: lost.type, timestamp: lost.timestamp, now: now)
+      }
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
       return .success(
         draft.members.indices.map {
@@ -282,12 +288,12 @@ package final class ActivityRegistry {
     _ ordinal: UInt32, of id: ActivityID, upTo at: Int64, from before: UInt32, to fingerprint: UInt32,
     in scope: AppScope, then: @escaping Then<Bool>
   ) {
-    change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
+    change(id, [ordinal], scope, hasTexts: false, then) { draft, now in
       guard draft.activity != nil, let member = draft.members[0] else { return .success(true) }
       // 0: not known.
       let isOwn = [0, before, fingerprint].contains(member.device)
       // When it was begun is not known: it is the device's of now if that is still the same person's.
-      guard member.hasJoined(after: at) || isOwn && before == fingerprint && member.status == .starting else {
+      guard member.hasJoined(after: at, now: now) || isOwn && before == fingerprint && member.status == .starting else {
         draft.members[0] = nil
         return .success(false)
       }

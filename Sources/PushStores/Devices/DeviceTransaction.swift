@@ -21,8 +21,8 @@ final class DeviceTransaction {
     var until: Int64?
 
     /// Whether the device was the user's at that time.
-    func had(_ record: DeviceRecord, at: Int64) -> Bool {
-      let owner = record.owner(at: at)
+    func had(_ record: DeviceRecord, at: Int64, now: Int64) -> Bool {
+      let owner = record.owner(at: at, now: now)
       if owner?.user == DeviceRecord.Owner(since: at, user: user).user { return true }
       // The build before remembered no earlier owner in the record.
       guard let until, let owner, owner.since == .min else { return false }
@@ -138,7 +138,7 @@ final class DeviceTransaction {
       commit.giveUp(DeviceChange.givenUp(from: known.record, to: next), by: known.record.id)
       return .store(commit)
     case .forget(let at, let owner):
-      guard let known = found.device, owner.map({ $0.had(known.record, at: at) }) ?? true else {
+      guard let known = found.device, owner.map({ $0.had(known.record, at: at, now: now) }) ?? true else {
         return .done(.unchanged)
       }
       var commit = DeviceCommit()

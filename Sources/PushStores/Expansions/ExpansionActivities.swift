@@ -111,12 +111,12 @@ extension ExpansionRunner {
         delivery.finish()
         end(step.id)
       }
-    case .waits(let number, let milliseconds):
+    case .waits(_, let milliseconds):
       guard let id = step.activity, milliseconds <= ExpansionRunner.heldMillisecondsMaximum else {
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
         return end(step.id)
       }
-      hold(delivery, step, of: id, number: number, milliseconds: milliseconds)
+      hold(delivery, step, of: id, milliseconds: milliseconds)
     case .early: waitForStart(delivery, step)
     case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
     case .refused(let error): withdraw(.invalid(error.detail), delivery, step)
@@ -133,16 +133,15 @@ extension ExpansionRunner {
   struct Held {
     let delivery: ExpansionDelivery
     let step: Step
-    let number: UInt32
   }
 
   /// Its activity sends it when its timestamp is due, unless a newer one comes here before: then its message is not held any longer, since
   /// many of them would leave no room for others.
   private func hold(
-    _ delivery: ExpansionDelivery, _ step: Step, of id: ActivityID, number: UInt32, milliseconds: Int64
+    _ delivery: ExpansionDelivery, _ step: Step, of id: ActivityID, milliseconds: Int64
   ) {
     supersedeHeld(step)
-    held[ActivityKey(scope: step.scope, activity: id)] = Held(delivery: delivery, step: step, number: number)
+    held[ActivityKey(scope: step.scope, activity: id)] = Held(delivery: delivery, step: step)
     schedule(afterMilliseconds: milliseconds) { [self] in
       let key = ActivityKey(scope: step.scope, activity: id)
       guard held[key]?.delivery === delivery else { return }
@@ -151,11 +150,11 @@ extension ExpansionRunner {
     }
   }
 
-  /// A newer job of the step's activity came.
+  /// A newer job of the step's activity came; or an older one, where Redis lost the one that is held. It is taken again, which tells.
   private func supersedeHeld(_ step: Step) {
     guard let id = step.membersOf, let old = held.removeValue(forKey: ActivityKey(scope: step.scope, activity: id))
     else { return }
-    taken(.superseded(number: old.number), old.delivery, old.step)
+    if !old.delivery.isGone { take(old.delivery, old.step) }
   }
 
   /// Its start may have been published before it, and be on another lane.

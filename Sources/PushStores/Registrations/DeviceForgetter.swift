@@ -66,10 +66,11 @@ package final class DeviceForgetter {
       case .failure(let failure): then(.failure(failure))
       case .success(let ordinals):
         guard let last = ordinals.last else { return leaveFormer(forget, from: 0, found, then) }
+        let now = devices.loop.now.unixMilliseconds
         leave(ordinals, forget) {
           switch forget.subject {
           case .device(let id): $1.id.hasBytes(of: id)
-          case .user(let user): DeviceTransaction.Owner(user: user).had($1, at: forget.at)
+          case .user(let user): DeviceTransaction.Owner(user: user).had($1, at: forget.at, now: now)
           }
         } then: { [self] result in
           guard case .success(let known) = result else { return then(result) }
@@ -88,9 +89,12 @@ package final class DeviceForgetter {
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(let (former, next)):
+        let now = devices.loop.now.unixMilliseconds
         let isConcerned = { (ordinal: UInt32, record: DeviceRecord) in
           former.contains {
-            $0.ordinal == ordinal && DeviceTransaction.Owner(user: user, until: $0.until).had(record, at: forget.at)
+            $0.ordinal == ordinal
+              && DeviceTransaction.Owner(user: user, until: $0.until).had(
+                record, at: forget.at, now: now)
           }
         }
         leave(former.map(\.ordinal), forget, if: isConcerned) { [self] result in
