@@ -18,7 +18,7 @@ import Testing
 
   /// The waits of transactional jobs, 27 a second and out of step with the answers, shortest first; and the bulk targets sent meanwhile.
   private func run(
-    _ load: Load?, _ pool: ScriptedPool = .answering(afterMilliseconds: 100, streams: 50)
+    _ load: Load?, _ pool: ScriptedPool = .answering(afterMilliseconds: 100, streams: 50), restSeconds: Int = 1
   ) -> (waits: [Int64], bulk: Int) {
     let lanes = ScriptedLanes(1, [pool])
     let pools = lanes.pools
@@ -32,7 +32,7 @@ import Testing
       codes.append(pools.publish(pool: 0, .transactional))
       lanes.play(milliseconds: 37)
     }
-    lanes.play(milliseconds: 1_000)
+    lanes.play(milliseconds: Int64(restSeconds) * 1_000)
     return (codes.map { pools.waited($0) ?? .max }.sorted(), pools.taken[0] - before - 200)
   }
 
@@ -50,6 +50,15 @@ import Testing
     let (waits, bulk) = run(load, pool)
     #expect(waits[189] <= quiet[189] + 10, "p95; alone: \(quiet[189]) ms")
     #expect(bulk > 3_000, "and bulk has most of the 3,700 that there is room for")
+  }
+
+  /// APNs takes seconds for an answer: then a pool has few requests, which bulk would have alone.
+  @Test(arguments: Load.allCases) func slowPoolSendsTransactionalJobsFirst(load: Load) {
+    let pool = ScriptedPool.answering(afterMilliseconds: 2_000, streams: 1_000)
+    let quiet = run(nil, pool, restSeconds: 30).waits
+    let (waits, bulk) = run(load, pool, restSeconds: 30)
+    #expect(waits[189] <= quiet[189] + 50, "p95; alone: \(quiet[189]) ms")
+    #expect(bulk > 0)
   }
 
   /// A flood of transactional jobs leaves bulk a tenth.

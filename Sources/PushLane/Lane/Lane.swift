@@ -291,7 +291,7 @@ package struct Lane<
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
         sends[send].isHeld = true
-        queues[pool].held += 1
+        queues[pool].holds(sends[send].jobClass, 1)
         ask(send, of: job, now)
       }
     }
@@ -404,7 +404,7 @@ package struct Lane<
       break
     case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
-      if waited >= settings.stuckWaitMilliseconds, queues[pool].share.isFull(held: queues[pool].held - 1) {
+      if waited >= settings.stuckWaitMilliseconds, queues[pool].isFull(for: sends[ticket].jobClass, beside: 1) {
         stuckMilliseconds = self.stuckMilliseconds(job, pool: pool, now)
       } else if waited < settings.roomWaitMilliseconds {
         guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }
@@ -484,7 +484,7 @@ package struct Lane<
     case .remember, .report:
       if sends[ticket].isHeld {
         sends[ticket].isHeld = false
-        queues[Int(sends[ticket].pool.value)].held -= 1
+        queues[Int(sends[ticket].pool.value)].holds(sends[ticket].jobClass, -1)
       }
       report(ticket)
     }

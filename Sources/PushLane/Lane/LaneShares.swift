@@ -107,7 +107,7 @@ extension Lane {
   /// may be poison make no copies, and neither do jobs whose time would be over by then.
   mutating func putOffIfStuck(_ job: Ticket, _ now: Now) -> Bool {
     let pool = Int(jobs[job].pool.value)
-    guard stuckPools > 0, pool < queues.count, queues[pool].share.isFull(held: queues[pool].held),
+    guard stuckPools > 0, pool < queues.count, queues[pool].isFull(for: jobs[job].tag.jobClass),
       jobs[job].nextTarget == 0, jobs[job].refusal == nil, jobs[job].isolation == .process, !jobs[job].takesOver,
       case .again(let delaySeconds) = settings.retry.postpone(
         stuckMilliseconds: stuckMilliseconds(job, pool: pool, now), jobs[job].times, now: now)

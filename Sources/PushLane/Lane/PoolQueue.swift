@@ -15,6 +15,8 @@ struct PoolQueue {
     var waiting = SendList()
     /// The number of sends that are being readmitted.
     var asking = 0
+    /// Started sends that have no ending: being admitted, waiting, or on the wire.
+    var held = 0
     /// Jobs with a request on the wire.
     var jobsOnWire = 0
     /// Their requests.
@@ -39,8 +41,6 @@ struct PoolQueue {
   var share: ShareState
   /// The last answer was good and slow: a stuck pool works, and has room again and again.
   var isSlow = false
-  /// Started sends that have no ending: being admitted, waiting, or on the wire.
-  var held = 0
   /// When the pool last took a request.
   var lastSent: Instant?
   /// And the last transactional one.
@@ -114,6 +114,16 @@ struct PoolQueue {
 
   mutating func asks(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].asking += change }
 
+  /// Started sends that have no ending.
+  var held: Int { parts[0].held + parts[1].held }
+  mutating func holds(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].held += change }
+
+  /// Whether the pool takes no further job of this class: it is stuck, and has its share, beside `fewer` of them. Bulk counts all that the
+  /// pool has; what it has of bulk is no reason to put a transactional job off, which is sent first.
+  func isFull(for jobClass: JobClass, beside fewer: Int = 0) -> Bool {
+    share.isFull(held: (jobClass == .bulk ? held : parts[0].held) - fewer)
+  }
+
   @inline(__always)
   func jobsOnWire(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsOnWire }
   mutating func jobsOnWire(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].jobsOnWire += change }
@@ -122,7 +132,6 @@ struct PoolQueue {
   mutating func removeAll() {
     parts = InlineArray(repeating: Part())
     row = 0
-    held = 0
     share.forgetRequests()
   }
 }
