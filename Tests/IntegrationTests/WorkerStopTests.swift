@@ -81,9 +81,7 @@ struct WorkerStopTests {
     var options = WorkerWorld.Options()
     options.drainTimeoutSeconds = 120
     let world = try WorkerWorld("twice", options: options)
-    // Its requests end with the process, or this machine was slow and it has drained.
-    let patient = world.configuration().replacing("request_timeout_ms: 5000", with: "request_timeout_ms: 60000")
-    let first = try world.startWorker(configuration: patient)
+    let first = try world.startWorker()
     try world.publishJobs(0..<1)
     try world.waitForAccepted(1)
     try world.simulator.setFaults("silence")
