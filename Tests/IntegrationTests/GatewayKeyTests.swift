@@ -226,6 +226,16 @@ struct GatewayKeyTests {
     #expect(try world.herald(["keys", "revoke", revoked]).output == "revoked; taken by 1 gateway\n")
   }
 
+  /// Something else's value tells nothing about revocations; the keys are read all the same.
+  @Test func keysAreRead_whereTheirRevisionCannotBe() throws {
+    let redis = try RedisServer()
+    let world = try GatewayWorld("foreign", redisURL: redis.url)
+    try redis.cli(["DEL", "\(world.prefix):{gateway}:revision"])
+    try redis.cli(["LPUSH", "\(world.prefix):{gateway}:revision", "x"])
+    let key = try world.makeKey(["--app", "com.example.app"])
+    #expect(try world.ask("POST", "/v1/jobs", key: key, body: world.job()).status == 202, "\(world.process.log)")
+  }
+
   /// A gateway with a file of its own does not read the revocation, whatever the time of its file.
   @Test func aRevocationNamesTheGatewaysWithAnotherFile() throws {
     let folder = try TemporaryFolder("keys")

@@ -29,6 +29,8 @@ import Testing
     #expect(revoked.read(["a", "b", "c"], before: 3, after: 3) == ["a", "b"] && !revoked.contains("c"))
     #expect(revoked.read(["a", "b", "c"], before: 3, after: 3).isEmpty, "that was told")
     #expect(revoked.read(["c"], before: 5, after: 5).isEmpty && revoked.contains("a") && !revoked.contains("c"))
+    #expect(
+      revoked.read([], before: nil, after: nil).isEmpty && !revoked.contains("c"), "how many were revoked is not known")
   }
 
   @Test func malformedKeysAreRefused() {

@@ -14,13 +14,13 @@ package struct RevokedKeys: Sendable {
   /// Takes what was read.
   /// - Parameters:
   ///   - ids: of all keys.
-  ///   - before: how many revocations there were before the keys were read, and `after` that.
+  ///   - before: how many revocations there were before the keys were read, and `after` that; nil: not known.
   /// - Returns: which came back since the last reading, in order.
-  package mutating func read(_ ids: Set<String>, before: Int64, after: Int64) -> [String] {
+  package mutating func read(_ ids: Set<String>, before: Int64?, after: Int64?) -> [String] {
     // A revocation during the last reading is in its `after`, and its key may be in its `ids`.
-    if let revision, after > revision { revoked.formUnion(known.subtracting(ids)) }
+    if let revision, let after, after > revision { revoked.formUnion(known.subtracting(ids)) }
     let back = ids.intersection(revoked)
-    defer { (known, revision, returned) = (ids, before, back) }
+    defer { (known, revision, returned) = (ids, before ?? revision, back) }
     return back.subtracting(returned).sorted()
   }
 

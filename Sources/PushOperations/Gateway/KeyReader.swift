@@ -86,39 +86,32 @@ final class KeyReader {
   private func read() {
     isReading = true
     // Before the keys, on the same connection: what is read may be newer, never older.
-    var (revision, failure): (Int64, RedisClient.Failure?) = (0, nil)
-    readRevision { result in
-      switch result {
-      case .success(let number): revision = number
-      case .failure(let error): failure = error
-      }
-    }
+    var revision: Int64?
+    readRevision { revision = $0 }
     var hash: [String: [UInt8]] = [:]
     redis.scan(.hash, names.keys) { values in
       hash.merge(RedisReply.array(values).hash ?? [:]) { _, newer in newer }
     } then: { [self] result in
       readRevision { [self] after in
         isReading = false
-        do throws(RedisClient.Failure) {
-          if let failure { throw failure }
-          try result.get()
-          let stored = takeOutRevoked(stored(hash), Set(hash.keys), before: revision, after: try after.get())
-          finish(.success((stored, revision)), .redis)
-        } catch {
-          finish(.failure(Unread(text: "redis: \(error.text)")), .redis)
+        switch result {
+        case .failure(let failure): finish(.failure(Unread(text: "redis: \(failure.text)")), .redis)
+        case .success:
+          let stored = takeOutRevoked(stored(hash), Set(hash.keys), before: revision, after: after)
+          finish(.success((stored, revision ?? 0)), .redis)
         }
       }
     }
   }
 
-  /// How many keys were revoked.
-  private func readRevision(then: @escaping (Result<Int64, RedisClient.Failure>) -> Void) {
+  /// How many keys were revoked; nil: that cannot be read, which is no reason not to read the keys.
+  private func readRevision(then: @escaping (Int64?) -> Void) {
     redis.call(["GET", names.revision], key: names.revision) { result in
-      then(result.map { $0.text.flatMap { Int64($0) } ?? 0 })
+      then((try? result.get()).map { $0.text.flatMap { Int64($0) } ?? 0 })
     }
   }
 
-  private func takeOutRevoked(_ read: StoredKeys, _ ids: Set<String>, before: Int64, after: Int64) -> StoredKeys {
+  private func takeOutRevoked(_ read: StoredKeys, _ ids: Set<String>, before: Int64?, after: Int64?) -> StoredKeys {
     var stored = read
     let returned = revoked.read(ids, before: before, after: after)
     if !returned.isEmpty {
