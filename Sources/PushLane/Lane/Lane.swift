@@ -404,7 +404,7 @@ package struct Lane<
       break
     case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
-      if waited >= settings.stuckWaitMilliseconds, queues[pool].isFull(for: sends[ticket].jobClass, beside: 1) {
+      if waited >= settings.stuckWaitMilliseconds, queues[pool].isFull(for: sends[ticket].jobClass, without: 1) {
         stuckMilliseconds = self.stuckMilliseconds(job, pool: pool, now)
       } else if waited < settings.roomWaitMilliseconds {
         guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }

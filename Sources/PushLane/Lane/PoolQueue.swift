@@ -118,10 +118,10 @@ struct PoolQueue {
   var held: Int { parts[0].held + parts[1].held }
   mutating func holds(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].held += change }
 
-  /// Whether the pool takes no further job of this class: it is stuck, and has its share, beside `fewer` of them. Bulk counts all that the
+  /// Whether the pool takes no further job of this class: it is stuck, and has its share, without so many of them. Bulk counts all that the
   /// pool has; what it has of bulk is no reason to put a transactional job off, which is sent first.
-  func isFull(for jobClass: JobClass, beside fewer: Int = 0) -> Bool {
-    share.isFull(held: (jobClass == .bulk ? held : parts[0].held) - fewer)
+  func isFull(for jobClass: JobClass, without count: Int = 0) -> Bool {
+    share.isFull(held: (jobClass == .bulk ? held : parts[0].held) - count)
   }
 
   @inline(__always)
