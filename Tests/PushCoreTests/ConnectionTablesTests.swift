@@ -137,16 +137,26 @@ import Testing
     #expect(pause.decide(now: at(now)) == .stop(milliseconds: 600_001))
   }
 
-  @Test func aHoldHasAKnownEndAndThenAProbe() {
+  /// APNs gives no time after which a token is taken: 20 minutes are the most.
+  @Test func aHoldProbesAndTheFirstAcceptedOneEndsIt() {
     var pause = PauseState()
-    #expect(pause.hold(milliseconds: 1_200_000, now: at(0)) == true)
+    var now: Int64 = 0
+    #expect(pause.hold(milliseconds: 1_200_000, now: at(now)) == true)
     #expect(pause.hold(milliseconds: 1_199_000, now: at(1_000)) == false, "known")
-    #expect(pause.decide(now: at(600_000)) == .stop(milliseconds: 600_001))
-    #expect(pause.decide(now: at(1_200_000)) == .probe)
-    #expect(pause.hold(milliseconds: 1_200_000, now: at(1_200_100)) == true, "the probe was refused as well")
-    #expect(pause.decide(now: at(1_200_101)) == .stop(milliseconds: 1_200_000))
+    #expect(pause.decide(now: at(14_999)) == .stop(milliseconds: 2))
+    for seconds: Int64 in [15, 30, 60, 120, 240, 480, 960, 1_200, 1_200] {
+      now += seconds * 1_000
+      #expect(pause.decide(now: at(now - 1)) == .stop(milliseconds: 2), "\(seconds) s")
+      #expect(pause.decide(now: at(now)) == .probe)
+      #expect(pause.decide(now: at(now)) == .stop(milliseconds: PauseState.probeMilliseconds))
+      #expect(pause.hold(milliseconds: 1_200_000, now: at(now)) == true, "the probe was refused as well")
+    }
+    #expect(pause.decide(now: at(now + 1_200_000)) == .probe)
     #expect(pause.accepted() == true)
-    #expect(pause.decide(now: at(1_200_102)) == .go)
+    #expect(pause.decide(now: at(now + 1_200_001)) == .go)
+    // A hold that ends sooner.
+    #expect(pause.hold(milliseconds: 5_000, now: at(now)) == true)
+    #expect(pause.decide(now: at(now + 5_000)) == .probe)
   }
 }
 

@@ -38,9 +38,10 @@ final class LaneWorld {
     var configuration = APNsPushServiceConfiguration(
       production: host, sandbox: host, broadcastProduction: host, broadcastSandbox: host)
     configuration.acceptances = acceptances
-    // Time jumps: no connection is silent for that.
+    // Time jumps: no connection is silent, or does not open, for that.
     configuration.timing.silenceMilliseconds = .max / 4_000_000
     configuration.timing.idleMilliseconds = .max / 4_000_000
+    configuration.timing.openMilliseconds = .max / 4_000_000
     let credentials = try Credentials([
       CredentialConfiguration(
         name: "main",

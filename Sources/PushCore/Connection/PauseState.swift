@@ -63,28 +63,24 @@ package struct PauseState: Sendable {
   /// An answer said that the scope is refused. true: this starts or renews a pause; false: the scope was paused already, and this request
   /// was in flight.
   package mutating func refused(now: Instant) -> Bool {
+    refused(now: now, longestMilliseconds: PauseState.longestMilliseconds)
+  }
+
+  /// The scope may be used again after this long at the latest, perhaps sooner: probes find out. true: this starts or renews a pause.
+  package mutating func hold(milliseconds: Int64, now: Instant) -> Bool {
+    refused(now: now, longestMilliseconds: milliseconds)
+  }
+
+  private mutating func refused(now: Instant, longestMilliseconds: Int64) -> Bool {
     switch phase {
     case .running:
-      pause(PauseState.firstMilliseconds, now: now)
+      pause(min(PauseState.firstMilliseconds, longestMilliseconds), now: now)
       return true
     case .paused:
       return false
     case .probing(_, let length):
-      pause(min(length * 2, PauseState.longestMilliseconds), now: now)
+      pause(min(length * 2, longestMilliseconds), now: now)
       return true
-    }
-  }
-
-  /// The scope may be used again after a known time; then a probe follows. true: this is new.
-  package mutating func hold(milliseconds: Int64, now: Instant) -> Bool {
-    let end = now.adding(milliseconds: milliseconds)
-    switch phase {
-    case .running, .probing:
-      phase = .paused(until: end, lengthMilliseconds: PauseState.firstMilliseconds)
-      return true
-    case .paused(let until, let length):
-      phase = .paused(until: max(until, end), lengthMilliseconds: length)
-      return false
     }
   }
 

@@ -217,7 +217,7 @@ package struct PauseTable: Sendable {
     }
   }
 
-  /// Everything waits until a known time, then for a probe. true: raise an alarm.
+  /// Everything waits for probes, and at most this long for one. true: raise an alarm.
   package mutating func hold(milliseconds: Int64, now: Instant) -> Bool {
     whole.hold(milliseconds: milliseconds, now: now)
   }

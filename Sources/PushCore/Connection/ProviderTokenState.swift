@@ -42,7 +42,7 @@ package struct ProviderTokenState: Sendable {
     case mint(serial: UInt32, issuedAt: Int64)
     /// The token before this one serves again, under its own serial.
     case fallBack(serial: UInt32)
-    /// The only token is one that APNs does not accept yet: send nothing for this long.
+    /// The only token is one that APNs does not accept yet: send only probes, until one is accepted. No other token is made for this long.
     case hold(milliseconds: Int64)
     /// APNs calls a token expired that is fresh by our clock, so one of the clocks is wrong. Report it; a new token would not help.
     case clockDoubt(ageSeconds: Int64)

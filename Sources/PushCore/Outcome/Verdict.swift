@@ -41,7 +41,7 @@ package struct Verdict: Hashable, Sendable {
     case renew
     /// APNs may refuse it because of its `iat`: replace it then.
     case replaceIfMisdated
-    /// Renewed too often: keep the older one, and make none for 20 minutes. If there is no older one, nothing is sent.
+    /// Renewed too often: keep the older one, and make none for 20 minutes. If there is no older one, only probes are sent.
     case keepOlder
   }
 

@@ -50,7 +50,7 @@ struct APNsPauses {
     }
   }
 
-  /// Everything of the credential in this environment waits for this long. true: this is new.
+  /// Everything of the credential in this environment waits for probes, and at most this long for one. true: this is new.
   mutating func hold(_ answered: APNsContext.Answered, milliseconds: Int64, now: Instant) -> Bool {
     tables[answered.scope].hold(milliseconds: milliseconds, now: now)
   }

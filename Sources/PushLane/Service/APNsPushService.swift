@@ -267,7 +267,7 @@ package final class APNsPushService: PushService {
     case .held(let milliseconds):
       guard pauses.hold(answered, milliseconds: milliseconds, now: now.monotonic) else { break }
       context.counters.pauses += 1
-      sayRenewedTooOften(answered, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
+      sayRenewedTooOften(answered, "its jobs wait in the retry queues until a probe is accepted")
     case .changed:
       if advice == .keepOlder { sayRenewedTooOften(answered, "the older one serves on, and none is made for 20 min") }
       return true
