@@ -106,6 +106,29 @@ struct WorkerRedisAccessTests {
     redis.stop()
   }
 
+  /// Nothing is decided in Redis, although it answers and takes writes: the gauge, from which the alert comes, says so all the time.
+  @Test(arguments: ["-evalsha", "-mget"]) func withoutARight_itIsDegradedAllTheTime(right: String) throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("access-less", redisURL: redis.url)
+    try allow(try Documented().server + [right], world, [redis])
+    let worker = try world.startWorker(
+      configuration: world.configuration(redisURL: "redis://worker:p@127.0.0.1:\(redis.port)/0"))
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    func isDegraded() -> Bool {
+      world.admin("/metrics")?.body.contains("herald_redis_degraded{feature=\"duplicates\"} 1\n") == true
+    }
+    try enqueue((0..<500).map { world.job("first-\($0)", number: $0) }, world)
+    let began = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { isDegraded() ? true : nil }
+    #expect(began == true, "\(worker.log)")
+    // Eight probes and more.
+    for round in 0..<20 {
+      try enqueue((0..<20).map { world.job("\(round)-\($0)", number: round) }, world)
+      #expect(isDegraded(), "round \(round): \(worker.log.suffix(2_000))")
+    }
+    #expect(try outcomes(world, 900).count >= 900)
+    #expect(worker.drain(seconds: 20) == 0)
+  }
+
   @Test func aCluster() throws {
     let cluster = try RedisCluster()
     let world = try WorkerWorld("access-cluster", redisURL: cluster.url, options: options)

@@ -33,6 +33,14 @@ package final class ScriptedRedisNode: ListenerDelegate, TransportDelegate {
 
   package func count(of name: String) -> Int { commands.count { $0.first == name } }
 
+  /// Probes among the `EVALSHA`.
+  package var probeCount: Int { commands.count(where: Self.isProbe) }
+
+  /// Whether a store asks by it if admissions would be carried out.
+  package static func isProbe(_ command: [String]) -> Bool {
+    command.first == "EVALSHA" && command.count > 3 && command[3].contains("probe")
+  }
+
   /// Closes the listener and all connections.
   package func close() {
     listener?.close()
@@ -48,7 +56,8 @@ package final class ScriptedRedisNode: ListenerDelegate, TransportDelegate {
   /// A server's answers to greetings and probes; none to other commands.
   package static func greeted(_ command: [String]) -> String? {
     switch command.first {
-    case "AUTH", "CLIENT", "SELECT", "SET", "ASKING": "+OK\r\n"
+    case "AUTH", "CLIENT", "SELECT", "ASKING": "+OK\r\n"
+    case "EVALSHA" where isProbe(command): "+OK\r\n"
     case "PING": "+PONG\r\n"
     case "SCRIPT": "$40\r\n\(String(repeating: "a", count: 40))\r\n"
     case "ROLE": "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"

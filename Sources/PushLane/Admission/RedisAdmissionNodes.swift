@@ -95,8 +95,10 @@ struct RedisAdmissionNodes: ~Copyable {
   /// Writes all commands for these settings. Digests are those of the scripts' texts, so every server has the same. Calls with the old
   /// settings must be sent first.
   mutating func makeCommands(for settings: RedisAdmissionStoreSettings) {
-    guard let admit = digest(RedisScript.admitNumber), let tell = digest(RedisScript.tellNumber) else { return }
-    commands = RedisScriptCommands(settings: settings, tellDigest: tell)
+    guard let admit = digest(RedisScript.admitNumber), let tell = digest(RedisScript.tellNumber),
+      let probe = digest(RedisScript.probeNumber)
+    else { return }
+    commands = RedisScriptCommands(settings: settings, tellDigest: tell, probeDigest: probe)
     let format = RedisAdmissionFormat(digest: admit, settings: settings)
     self.format = format
     for node in nodes { node.use(format) }
@@ -143,21 +145,23 @@ struct RedisAdmissionNodes: ~Copyable {
     return true
   }
 
-  /// Asks whether the server accepts writes; a cluster's node is asked with a key in one of its slots.
+  /// Asks whether the server carries out admissions; a cluster's node is asked with a key in one of its slots, or, where none is found, only
+  /// whether it answers.
   func sendProbe(_ index: Int) {
     guard let commands else { return }
-    let probe = router.isCluster ? clusterProbe(index) ?? commands.ping : commands.probe
+    let key = router.isCluster ? clusterProbeKey(index) : settings.prefix + "probe"
+    let probe = key.map(commands.probe) ?? commands.ping
     guard nodes[index].connection.send(probe, tag: 1) else { return }
     nodes[index].sent(Entry(kind: .probe, request: Entry.noRequest))
   }
 
   /// nil: no key was found, because the node has few slots or none.
-  private func clusterProbe(_ index: Int) -> RedisCommand? {
+  private func clusterProbeKey(_ index: Int) -> String? {
     guard router.isOwner(index) else { return nil }
     for number in 0..<RedisAdmissionNodes.probeKeysMaximum {
       let key = "\(settings.prefix)probe:\(number)"
       guard router.node(ofSlot: RedisSlot.of(key.utf8.span)) == index else { continue }
-      return RedisCommand(["SET", key, "1", "PX", "1000"])
+      return key
     }
     return nil
   }

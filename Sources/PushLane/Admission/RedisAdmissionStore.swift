@@ -387,6 +387,7 @@ package final class RedisAdmissionStore: AdmissionStore {
       answer = .healthy
     case .error:
       let error = RedisServerError(head, on: node.connection)
+      if error.kind == .noScript { loadScripts(of: node) }
       switch router.redirect(error, from: index) {
       case .moved, .ask:
         // It serves its part of the cluster, which has changed.

@@ -28,9 +28,24 @@ package enum RedisScript {
   static let answerKind: UInt8 = 161
 
   /// The scripts that every connection loads, by their numbers there.
-  static let all = [admit, RedisDeviceScript.tell]
+  static let all = [admit, RedisDeviceScript.tell, probe]
   static let admitNumber = 0
   static let tellNumber = 1
+  static let probeNumber = 2
+
+  /// Whether an admission would be carried out and could store something: its commands, on a key of its own. A `PING`, or a write
+  /// alone, would find a server well whose user may not read, or may not run scripts.
+  ///
+  /// KEYS: the key.
+  static let probe = """
+    redis.call('TIME')
+    redis.call('GET', KEYS[1])
+    redis.call('MGET', KEYS[1])
+    redis.call('TTL', KEYS[1])
+    local answer = redis.call('SET', KEYS[1], '1', 'PX', '1000')
+    redis.call('DEL', KEYS[1])
+    return answer
+    """
 
   /// Admits all that a turn of the lane asks for in one call: the call itself costs Redis as much as a write. All values are read with one
   /// command, because each further command costs the script more than the command itself. A single one is read alone: in a cluster, a slot

@@ -21,14 +21,14 @@ struct RedisScriptCommands {
   private let claimSeconds: Int64
   private let tightMilliseconds: Int64
 
-  /// Asks whether the server accepts writes: the key expires after a second. In a cluster, which has no key for each node, only whether it
-  /// answers.
-  let probe: RedisCommand
+  /// SHA-1 of `RedisScript.probe`.
+  private let probeDigest: [UInt8]
   let ping = RedisCommand(["PING"])
   let asking = RedisCommand(["ASKING"])
 
-  init(settings: RedisAdmissionStoreSettings, tellDigest: [UInt8]) {
+  init(settings: RedisAdmissionStoreSettings, tellDigest: [UInt8], probeDigest: [UInt8]) {
     self.tellDigest = tellDigest
+    self.probeDigest = probeDigest
     key = Array("\(settings.prefix){\(String(repeating: "0", count: TargetKey.textCount))}".utf8)
     keyDevice = settings.prefix.utf8.count + 1
     outcomeSeconds = settings.outcomeSeconds
@@ -39,7 +39,11 @@ struct RedisScriptCommands {
     rememberHead.append("APPEND")
     rememberKey = rememberHead.append(key) + keyDevice
     rememberCount = rememberHead.bytes.count
-    probe = RedisCommand(["SET", settings.prefix + "probe", "1", "PX", "1000"])
+  }
+
+  /// Asks whether the server would carry out an admission, on this key.
+  func probe(_ key: String) -> RedisCommand {
+    RedisCommand(["EVALSHA", String(decoding: probeDigest, as: UTF8.self), "1", key])
   }
 
   /// Queues the command that stops sending to a device for a while. It is rare, so it contains the script's text and never needs to be
