@@ -22,12 +22,15 @@ package struct Enqueuer {
     self.configuration = configuration
   }
 
-  /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do
-  /// where Redis answers. The topology is declared first, so that jobs are kept until the first worker starts.
-  package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
+  /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do. The
+  /// topology is declared first, so that jobs are kept until the first worker starts.
+  /// - Parameter tell: receives why RabbitMQ takes nothing for now.
+  package func run(_ input: FileHandle, jobClass: JobClass, tell: @escaping (String) -> Void) throws -> Result {
     let wallClock = FleetTime.wallClock(configuration)
     let admin = try access.connect("enqueue")
     defer { admin.close() }
+    let seconds = admin.settleMilliseconds / 1_000
+    admin.onBlocked = { tell("\($0); waiting for at most \(seconds) s") }
     try admin.perform(all: access.topology.declarations)
     let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
     let properties = AMQPProperties()
@@ -48,6 +51,8 @@ package struct Enqueuer {
         read += 1
       }
       if isAtEnd && batch.isEmpty { break }
+      // Reads heartbeats, and alarms, while no line comes.
+      if batch.isEmpty { try admin.wait(milliseconds: 0) }
     }
     try admin.waitForConfirms()
     return Result(read: read, confirmed: admin.results.confirmed)

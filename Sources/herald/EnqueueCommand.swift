@@ -25,7 +25,7 @@ struct EnqueueCommand: ParsableCommand {
     let input = try openInput(file)
     let result: Enqueuer.Result
     do {
-      result = try Enqueuer(configuration).run(input, jobClass: jobClass.jobClass)
+      result = try Enqueuer(configuration).run(input, jobClass: jobClass.jobClass, tell: Exit.note)
     } catch {
       throw Exit.failure("\(error)")
     }

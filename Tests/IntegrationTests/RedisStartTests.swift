@@ -153,7 +153,9 @@ struct RedisStartTests {
     let server = try ScriptedRedisNode(loop: loop)
     var (allowed, answered) = (0, 0)
     server.answer = { command in
-      guard command.first == "EVALSHA", !ScriptedRedisNode.isProbe(command) else { return ScriptedRedisNode.greeted(command) }
+      guard command.first == "EVALSHA", !ScriptedRedisNode.isProbe(command) else {
+        return ScriptedRedisNode.greeted(command)
+      }
       guard allowed > answered else { return nil }
       answered += 1
       return ":0\r\n"

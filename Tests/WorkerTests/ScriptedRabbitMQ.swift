@@ -62,7 +62,9 @@ final class ScriptedRabbitMQ: ListenerDelegate {
   private let loop: EventLoop
   private var listener: Listener?
   private var sessions: [Session] = []
-  private(set) var publishes: [Publish] = []
+  private var received: [Publish] = []
+  /// Without probes for alarms.
+  var publishes: [Publish] { received.filter { $0.routingKey != AMQPAlarmProbe.routingKey } }
   /// false: it opens connections and answers nothing on their channels.
   var answersOnChannels = true
 
@@ -104,8 +106,8 @@ final class ScriptedRabbitMQ: ListenerDelegate {
   private func frame(_ kind: UInt8, _ channel: UInt16, _ payload: [UInt8], _ session: Session) {
     switch kind {
     case 1: method(UInt32(number(payload, 0, 4)), channel, Array(payload[4...]), session)
-    case 2: publishes[publishes.count - 1].header = payload
-    case 3: publishes[publishes.count - 1].body += payload
+    case 2: received[received.count - 1].header = payload
+    case 3: received[received.count - 1].body += payload
     default: break
     }
   }
@@ -130,7 +132,7 @@ final class ScriptedRabbitMQ: ListenerDelegate {
     case 0x003C_0028:
       let exchange = text(arguments, 2)
       let key = text(arguments, exchange.end)
-      publishes.append(
+      received.append(
         Publish(
           session: session, channel: channel, exchange: exchange.text, routingKey: key.text,
           isMandatory: arguments[key.end] & 1 != 0))

@@ -17,6 +17,8 @@ package final class AMQPAdmin {
   package var answerMilliseconds: Int64 = 30_000
   /// How long publishes may wait without one being settled: the broker hangs, or has an alarm.
   package var settleMilliseconds: Int64 = 60_000
+  /// Told when the broker takes no more publishes, and why.
+  package var onBlocked: (AMQPError) -> Void = { _ in }
 
   private let loop: EventLoop
   private let connection: AMQPConnection
@@ -34,6 +36,7 @@ package final class AMQPAdmin {
   private static let control: UInt16 = 1
   private static let firstConsumer: UInt16 = 2
   private static let unsettledMaximum = 16
+  private static let alarmMilliseconds: Int64 = 2_000
   private static let consumerTag = "herald"
 
   /// Connects to the first address that answers. Throws the last address's error.
@@ -148,6 +151,21 @@ package final class AMQPAdmin {
     try waitForSettlements { results.unconfirmed == 0 }
   }
 
+  /// Throws where the broker has an alarm, which it tells only those that publish: publishes a message that no queue takes.
+  package func checkForAlarm() throws(AMQPError) {
+    let nowhere = AMQPExchange("", isMandatory: false)
+    try publish(
+      to: nowhere, routingKey: AMQPAlarmProbe.routingKey, properties: AMQPProperties(), body: AMQPAlarmProbe.body)
+    let deadline = loop.now.monotonic.adding(milliseconds: AMQPAdmin.alarmMilliseconds)
+    while results.unconfirmed > 0 {
+      if let reason = connection.blockedReason { throw .blocked(reason: reason) }
+      guard loop.now.monotonic < deadline else {
+        throw .timedOut(operation: "a publish", milliseconds: AMQPAdmin.alarmMilliseconds)
+      }
+      try pump(waitMilliseconds: 20)
+    }
+  }
+
   private var hasRoom: Bool { results.unconfirmed < AMQPAdmin.windowCount && connection.blockedReason == nil }
 
   private func waitForSettlements(until isDone: () -> Bool) throws(AMQPError) {
@@ -161,8 +179,8 @@ package final class AMQPAdmin {
         waiting = results.unconfirmed
         deadline = loop.now.monotonic.adding(milliseconds: settleMilliseconds)
       } else if loop.now.monotonic > deadline {
-        let cause = connection.blockedReason.map { ", for it is under an alarm (\($0))" } ?? ""
-        throw .timedOut(operation: "\(waiting) publishes\(cause)", milliseconds: settleMilliseconds)
+        if let reason = connection.blockedReason { throw .blocked(reason: reason) }
+        throw .timedOut(operation: "\(waiting) publishes", milliseconds: settleMilliseconds)
       }
     }
   }
@@ -336,7 +354,9 @@ package final class AMQPAdmin {
     var failure: AMQPError?
     while let event = connection.nextEvent() {
       switch event {
-      case .opened, .blocked, .unblocked:
+      case .blocked:
+        onBlocked(.blocked(reason: connection.blockedReason ?? "no reason given"))
+      case .opened, .unblocked:
         break
       case .completed(_, let operation, let reply):
         answered = (operation, reply)

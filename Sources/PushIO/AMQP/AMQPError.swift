@@ -41,6 +41,8 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
   case mismatch(AMQPMismatch)
   /// A consumer ended because its queue was deleted or moved.
   case consumerCancelled(channel: UInt16)
+  /// The broker takes no publishes while it has an alarm.
+  case blocked(reason: String)
   /// An operation was not answered in time.
   case timedOut(operation: String, milliseconds: Int64)
 
@@ -61,7 +63,7 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .cannotConnect, .connectionLost, .handshakeTimedOut, .heartbeatMissed: true
     case .badURL, .accessRefused, .noCommonMechanism, .notAMQP, .frameTooLarge, .badFrameEnd, .unknownFrameKind,
       .unexpectedChannel, .unexpectedMethod, .unexpectedContent, .malformedMethod, .confirmOfNothing, .closedByBroker,
-      .channelClosed, .mismatch, .consumerCancelled, .timedOut, .ended:
+      .channelClosed, .mismatch, .consumerCancelled, .blocked, .timedOut, .ended:
       false
     }
   }
@@ -111,6 +113,8 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
       mismatch.description
     case .consumerCancelled(let channel):
       "RabbitMQ ended the consumer on channel \(channel): its queue was deleted or moved"
+    case .blocked(let reason):
+      "RabbitMQ is blocked by an alarm (\(reason)): it takes no messages until there is memory and disk again"
     case .timedOut(let operation, let milliseconds):
       "RabbitMQ did not answer \(operation) within \(milliseconds) ms"
     }

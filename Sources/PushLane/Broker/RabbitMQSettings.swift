@@ -19,6 +19,8 @@ package struct RabbitMQSettings: Sendable {
   package var setUpMilliseconds: Int64 = 30_000
   /// Between two looks at the queues, to see whether they are empty.
   package var emptyPollMilliseconds: Int64 = 500
+  /// Between two probes of a publisher for an alarm of the broker.
+  package var alarmProbeMilliseconds: Int64 = 60_000
   /// Outcomes that no queue takes are returned. Off without a results log, when that is normal.
   package var outcomesAreMandatory: Bool
   package var connection = AMQPOptions()
