@@ -52,6 +52,44 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
+  /// Who starts under an alarm and publishes nothing is told of it, too; so are those who check, and those who enqueue.
+  @Test func anAlarmIsKnownWithoutAPublish() throws {
+    let rabbitmq = try RabbitMQServer()
+    defer { rabbitmq.stop() }
+    let world = try WorkerWorld("idle-alarm", rabbitmq: rabbitmq)
+    #expect(try world.herald(["check"]).output.contains("ok   rabbitmq"))
+    try rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
+    let worker = try world.startWorker()
+    #expect(worker.waitForLine("blocked by the broker", seconds: 10), "\(worker.log)")
+    let isReported = ChildProcess.poll(timeoutMilliseconds: 5_000, everyMilliseconds: 20) {
+      world.admin("/metrics")?.body.contains("\nherald_rabbitmq_blocked 1\n") == true ? true : nil
+    }
+    #expect(isReported == true)
+    let start = ContinuousClock.now
+    let check = try world.herald(["check"])
+    #expect(check.status == 1 && check.output.contains("\nFAIL rabbitmq: "), "\(check.output)")
+    #expect(check.output.contains("RabbitMQ is blocked by an alarm (low on memory)"), "\(check.output)")
+    #expect(ContinuousClock.now - start < .seconds(10), "it does not wait for the alarm's end")
+
+    let log = world.folder.path("enqueue.log")
+    let enqueue = try ChildProcess(
+      [
+        try BuiltProgram.path("herald"), "enqueue", "--config", world.configurationFile,
+        world.folder.write(world.job("a"), to: "job"),
+      ],
+      environment: WorkerWorld.environment, output: log, errors: log)
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 50) {
+      (try? String(contentsOfFile: log, encoding: .utf8))?.contains("blocked by an alarm (low on memory)") == true
+        ? true : nil
+    }
+    #expect(isTold == true)
+    try rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "0.6"])
+    #expect(enqueue.wait(timeoutMilliseconds: 20_000) == 0)
+    try world.waitForOutcomes(1)
+    #expect(try String(contentsOfFile: log, encoding: .utf8).contains("1 of 1 jobs confirmed"))
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+  }
+
   /// Requests at a slow APNs take no slots of redelivered jobs after a lost connection: none is
   /// returned for lack of room again and again, until the broker's delivery limit removes it.
   @Test func connectionsThatAreClosedInARowUnderASlowAPNsLoseNothing() throws {

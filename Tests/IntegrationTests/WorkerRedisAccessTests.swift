@@ -6,19 +6,21 @@ import Testing
 /// Workers whose Redis user has the permissions that `docs/redis.md` lists, and no others.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerRedisAccessTests {
-  /// The manual's permissions for an ACL user: for one server, in addition for a cluster, and for channels and the registry.
+  /// The manual's permissions for an ACL user: for one server, in addition for a cluster, and for channels, gateways and the registry.
   private struct Documented {
     let server: [String]
     let cluster: [String]
     let channels: [String]
+    let gateway: [String]
     let registry: [String]
 
     init() throws {
       let lists = try Self.lists("docs/redis.md")
       registry = Self.words(try #require(try Self.lists("docs/reference/registry.md").first))
       try #require(
-        lists.count > 2 && lists[0].hasPrefix("+evalsha ") && lists[1].hasPrefix("+cluster|slots "), "\(lists)")
+        lists.count > 3 && lists[0].hasPrefix("+evalsha ") && lists[1].hasPrefix("+cluster|slots "), "\(lists)")
       (server, cluster, channels) = (Self.words(lists[0]), Self.words(lists[1]), Self.words(lists[2]))
+      gateway = Self.words(lists[3])
     }
 
     private static func lists(_ page: String) throws -> [Substring] {
@@ -127,6 +129,64 @@ struct WorkerRedisAccessTests {
     }
     #expect(try outcomes(world, 900).count >= 900)
     #expect(worker.drain(seconds: 20) == 0)
+  }
+
+  /// `herald check` tries what workers do: nine broken servers, each of which answers a `PING`.
+  @Test func checkNamesWhatIsWrong() throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("check", redisURL: redis.url)
+    func check(_ url: String? = nil) throws -> (status: Int32, line: String) {
+      let result = try world.herald(["check"], configuration: world.configuration(redisURL: url))
+      let line = result.output.split(separator: "\n").first { $0.contains(" redis: ") }
+      return (result.status, String(try #require(line, "\(result.output)\(result.errors)")))
+    }
+    #expect(try check().line.hasPrefix("ok   redis: "))
+    #expect(try check().status == 0)
+    func fails(_ settings: [(String, String, String)], _ text: String) throws {
+      for (name, value, _) in settings { try redis.cli(["CONFIG", "SET", name, value]) }
+      let (status, line) = try check()
+      #expect(status == 1 && line.hasPrefix("FAIL redis: ") && line.contains(text), "\(line)")
+      for (name, _, before) in settings { try redis.cli(["CONFIG", "SET", name, before]) }
+    }
+    try fails([("maxmemory", "1", "0")], "OOM")
+    try fails([("min-replicas-to-write", "1", "0")], "NOREPLICAS")
+    try fails(
+      [("maxmemory", "1gb", "0"), ("maxmemory-policy", "allkeys-lru", "noeviction")],
+      "maxmemory-policy allkeys-lru evicts what must stay")
+    let primary = try RedisServer()
+    try redis.cli(["REPLICAOF", "127.0.0.1", "\(primary.port)"])
+    let isReplica: Bool? = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 100) {
+      (try? redis.cli(["INFO", "replication"]))?.contains("master_link_status:up") == true ? true : nil
+    }
+    #expect(isReplica == true)
+    try fails([], "READONLY")
+    try redis.cli(["REPLICAOF", "NO", "ONE"])
+    #expect(try check().line.hasPrefix("ok   redis: "), "each is over")
+
+    let user = "redis://worker:p@127.0.0.1:\(redis.port)/0"
+    let documented = try Documented()
+    let further = Set(documented.channels + documented.gateway + documented.registry).subtracting(documented.server)
+    try allow(documented.server + further + ["+info"], world, [redis])
+    #expect(try check(user) == (0, "ok   redis: 127.0.0.1:\(redis.port)"))
+    for right in documented.server {
+      try redis.cli(["ACL", "SETUSER", "worker", "-\(right.dropFirst())"])
+      let (status, line) = try check(user)
+      #expect(status == 1 && line.hasSuffix("the ACL user lacks rights for sending: \(right)"), "\(right): \(line)")
+      try redis.cli(["ACL", "SETUSER", "worker", right])
+    }
+    // What is for one use alone does not stop the others: it is said.
+    for right in further.union(["+info"]) {
+      try redis.cli(["ACL", "SETUSER", "worker", "-\(right.dropFirst())"])
+      let (status, line) = try check(user)
+      #expect(status == 0 && line.hasPrefix("ok   redis: ") && line.hasSuffix(right), "\(right): \(line)")
+      try redis.cli(["ACL", "SETUSER", "worker", right])
+    }
+    try redis.cli(["ACL", "SETUSER", "worker", "resetkeys", "~others:*"])
+    let (status, line) = try check(user)
+    #expect(status == 1 && line.hasSuffix("allow ~\(world.prefix):*"), "\(line)")
+    #expect(try !redis.cli(["KEYS", "*"]).contains("check:"), "nothing of it stays")
+    redis.stop()
+    primary.stop()
   }
 
   @Test func aCluster() throws {

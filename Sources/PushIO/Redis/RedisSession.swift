@@ -19,6 +19,8 @@ package final class RedisSession {
 
   /// Maximum of commands in flight.
   private static let window = 512
+  /// Keys tried to find one for each node: a node with a hundredth of the slots has one among these.
+  private static let keysMaximum = 4_096
   /// How often a command is redirected.
   private static let redirectsMaximum = 8
 
@@ -44,6 +46,22 @@ package final class RedisSession {
       }
       loop.flush()
       loop.poll(maximumWaitMilliseconds: 20)
+    }
+  }
+
+  /// A key with this prefix on each node that owns slots.
+  package func keyOfEachNode(prefix: String) -> [(node: String, key: String)] {
+    var keys: [Int: String] = [:]
+    let nodes = router.connections.indices.filter(router.isOwner)
+    var number = 0
+    while keys.count < nodes.count, number < RedisSession.keysMaximum {
+      let key = "\(prefix){\(number)}"
+      let node = router.node(ofSlot: RedisSlot.of(key.utf8.span))
+      if keys[node] == nil { keys[node] = key }
+      number += 1
+    }
+    return nodes.compactMap { node in
+      keys[node].map { (router.connections[node].configuration.serverDescription, $0) }
     }
   }
 

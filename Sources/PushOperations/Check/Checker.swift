@@ -43,8 +43,14 @@ package struct Checker {
     if let file = configuration.redis.tokenKeyFile { tell(tokenKey(file)) }
     if offline { return }
     tell(rabbitmq())
-    tell(redis("redis", url: configuration.redis.url))
-    if let url = configuration.registry.url { tell(redis("registry", url: url)) }
+    let prefix = configuration.redis.prefix
+    var optional: Set<RedisProbe.Use> = [.channels, .gateway]
+    if configuration.registry.url == nil { optional.insert(.devices) }
+    let probe = RedisProbe(required: [.sending], optional: optional, prefix: prefix)
+    tell(redis("redis", url: configuration.redis.url, probe))
+    if let url = configuration.registry.url {
+      tell(redis("registry", url: url, RedisProbe(required: [.sending, .devices], optional: [], prefix: prefix)))
+    }
     for host in hosts() { tell(apns(host)) }
   }
 
@@ -144,20 +150,23 @@ package struct Checker {
     do {
       let admin = try BrokerAdmin(configuration).connect("check")
       defer { admin.close() }
+      try admin.checkForAlarm()
       return good("rabbitmq", "\(admin.server) at \(admin.address)")
     } catch {
       return bad("rabbitmq", "\(urls): \(error)")
     }
   }
 
-  private func redis(_ name: String, url: String) -> Finding {
+  private func redis(_ name: String, url: String, _ probe: RedisProbe) -> Finding {
     do {
       var address = try RedisConfiguration(url: url)
       address.connectTimeoutMilliseconds = Checker.connectMilliseconds
       let session = try RedisSession(
         configuration: address, tls: try configuration.redis.tls(address))
-      session.close()
-      return good(name, address.fullDescription)
+      defer { session.close() }
+      let result = try probe.run(session)
+      if let fault = result.fault { return bad(name, "\(address.fullDescription): \(fault)") }
+      return good(name, ([address.fullDescription] + result.remarks).joined(separator: "; "))
     } catch {
       return bad(name, "\(error)")
     }
