@@ -42,6 +42,34 @@ import Testing
     #expect(contradiction == nil)
   }
 
+  /// APNs answers all, just before it counts as stuck, and so keeps all that a lane can have on the wire. Others were in use before.
+  @Test(arguments: [300, 500, 1_000, 1_400], [1, 2])
+  func theOthersGoOn_besideOneThatAnswersLate(latency: Int64, lanes: Int) {
+    let lanes = ScriptedLanes(lanes, [.answering(afterMilliseconds: latency, streams: 4_000), Self.healthy])
+    let pools = lanes.pools
+    for jobClass in JobClass.allCases {
+      var others: [String] = []
+      for _ in 0..<20 {
+        for _ in 0..<4 { others.append(pools.publish(pool: 1, jobClass)) }
+        pools.publish(pool: 0, jobClass)
+        lanes.play(milliseconds: 200)
+      }
+      let count = 12_000
+      let backlog = (0..<count).map { _ in pools.publish(pool: 0, jobClass) }
+      for _ in 0..<200 {
+        others.append(pools.publish(pool: 1, jobClass))
+        lanes.play(milliseconds: 50)
+      }
+      lanes.play(milliseconds: limit(count))
+      let longest = others.map { pools.waited($0) ?? .max }.max() ?? .max
+      #expect(longest <= limit(count), "\(jobClass)")
+      // The late one goes on, too: without the others it would take this long.
+      lanes.play(milliseconds: Int64(count) * latency / 875 * 5 / 4)
+      let left = backlog.count { pools.waited($0) == nil }
+      #expect(left == 0, "\(jobClass)")
+    }
+  }
+
   /// Of a prefetch of 64, a class has 32. Fewer deliveries can be put off at once, and fewer still beside what is on the wire of a pool that
   /// was busy.
   @Test(arguments: Trouble.allCases, [64, 200, 400])

@@ -50,7 +50,7 @@ package struct Lane<
   var jobsOnWire = [0, 0]
   /// Looks at the pools' shares so far, and when the next one is due; how many pools were stuck at the last one, how many others in use.
   var (shareLook, nextShareLook) = (UInt32(0), Instant(nanoseconds: .min))
-  var (stuckPools, movingPools) = (0, 0)
+  var (stuckPools, movingPools, usedPools) = (0, 0, 0)
   /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
   /// Sends with a message that is to be published, by its destination, and what each destination answers.
@@ -252,7 +252,7 @@ package struct Lane<
     for queue in StartQueue.allCases {
       if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
-        if !putOffIfOld(job, now), !putOffIfStuck(job, now) { start(job, now) }
+        if !putOffIfOld(job, now), !putOffIfFull(job, now) { start(job, now) }
         guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
         _ = unstarted[queue.rawValue].popFirst()
         if jobs[job].resolvedAt != nil { openPages[queue.rawValue] -= 1 }

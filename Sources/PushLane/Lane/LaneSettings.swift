@@ -50,6 +50,10 @@ package struct LaneSettings: Sendable {
   /// A pool that took a request within this time is in use. Longer than the time above: a full pool may
   /// keep jobs away from the others.
   package var movingMilliseconds: Int64
+  /// How many sends may wait for a pool that answers late while another pool is in use; the rest goes to the retry queues.
+  package var lateWaitersMaximum: Int
+  /// For that, a pool that took a request within this time is in use.
+  package var usedMilliseconds: Int64
   package var retry: RetryPolicy
   /// The policy for deliveries that workers did not finish.
   package var isolation = IsolationPolicy()
@@ -94,6 +98,8 @@ package struct LaneSettings: Sendable {
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000
+    lateWaitersMaximum = max(1, prefetch / 128)
+    usedMilliseconds = 60_000
     self.retry = retry
     self.onLimit = onLimit
     self.drainTimeoutMilliseconds = drainTimeoutMilliseconds

@@ -71,7 +71,7 @@ extension Lane {
     let isGood = answer.kind == .response && answer.status < 500
     let looks = shareLook &- sends[send].sentLook
     queues[pool].share.answered(isGood ? .good : .bad, after: looks)
-    queues[pool].isSlow = isGood && looks > settings.share.stuckLooks
+    queues[pool].answerLooks = isGood ? looks : 0
     let jobClass = sends[send].jobClass
     queues[pool].inFlight(jobClass, -1)
     guard let job = sends[send].job else { return }
@@ -88,7 +88,7 @@ extension Lane {
     shareLook &+= 1
     // What slow pools have beyond their probes, others do without; so it is much only where no other pool is in use.
     let slowMaximum = (movingPools > 0 ? settings.stuckSendsMaximum : settings.jobsOnWireMaximum) / max(1, stuckPools)
-    (stuckPools, movingPools) = (0, 0)
+    (stuckPools, movingPools, usedPools) = (0, 0, 0)
     for pool in queues.indices {
       guard broker.canPublish else {
         queues[pool].share.couldNotSend()
@@ -97,17 +97,19 @@ extension Lane {
       queues[pool].share.looked(isWaiting: queues[pool].count > 0, slowMaximum: slowMaximum, now: now.monotonic)
       if queues[pool].share.isStuck {
         stuckPools += 1
-      } else if isMoving(pool, now) {
-        movingPools += 1
+      } else {
+        if isMoving(pool, now) { movingPools += 1 }
+        if hasSent(pool, within: settings.usedMilliseconds, now) { usedPools += 1 }
       }
     }
   }
 
-  /// A job for a stuck pool that has its share waits as a whole in a retry queue; nothing was asked about it. false: it is started. Jobs that
-  /// may be poison make no copies, and neither do jobs whose time would be over by then.
-  mutating func putOffIfStuck(_ job: Ticket, _ now: Now) -> Bool {
+  /// A job for a pool that is stuck or crowded, and has its share, waits as a whole in a retry queue; nothing was asked about it. false: it is
+  /// started. Jobs that may be poison make no copies, and neither do jobs whose time would be over by then.
+  mutating func putOffIfFull(_ job: Ticket, _ now: Now) -> Bool {
     let pool = Int(jobs[job].pool.value)
-    guard stuckPools > 0, pool < queues.count, queues[pool].isFull(for: jobs[job].tag.jobClass),
+    guard pool < queues.count,
+      stuckPools > 0 && queues[pool].isFull(for: jobs[job].tag.jobClass) || isCrowded(pool, jobs[job].tag.jobClass),
       jobs[job].nextTarget == 0, jobs[job].refusal == nil, jobs[job].isolation == .process, !jobs[job].takesOver,
       case .again(let delaySeconds) = settings.retry.postpone(
         stuckMilliseconds: stuckMilliseconds(job, pool: pool, now), jobs[job].times, now: now)
@@ -118,12 +120,22 @@ extension Lane {
     return true
   }
 
-  /// How long a job of a stuck pool is put off at most: as long as the pool is stuck and the job is old. Where answers are slow, most wait
-  /// less, by chance: jobs that came back together would find few requests free, and leave them unused until they came back again.
+  /// Whether the pool answers late and has all that it can have on the wire, while others are in use. The broker delivers in order: their
+  /// jobs would wait behind its backlog for as long as it takes for that.
+  private func isCrowded(_ pool: Int, _ jobClass: JobClass) -> Bool {
+    queues[pool].answerLooks >= settings.share.lateLooks && usedPools > 1
+      && queues[pool].waiting(before: jobClass) >= settings.lateWaitersMaximum
+  }
+
+  /// How long a job of a stuck or crowded pool is put off at most: as long as the pool is stuck and the job is old. Where answers come, and
+  /// late, most wait less, by chance: jobs that came back together would find few requests free, and leave them unused until they came back
+  /// again.
   mutating func stuckMilliseconds(_ job: Ticket, pool: Int, _ now: Now) -> Int64 {
+    let isStuck = queues[pool].share.isStuck
     let time = queues[pool].share.stuckMilliseconds(now: now.monotonic)
-    guard queues[pool].isSlow else { return time }
-    return min(time, max(0, now.unixMilliseconds &- jobs[job].enqueuedAt)) >> Int64(random.next() % 8)
+    guard !isStuck || queues[pool].answerLooks > settings.share.stuckLooks else { return time }
+    let age = max(0, now.unixMilliseconds &- jobs[job].enqueuedAt)
+    return (isStuck ? min(time, age) : age) >> Int64(random.next() % 8)
   }
 
   /// Whether a pool that is full takes so many slots that another one, which is in use, would run out.
@@ -137,8 +149,10 @@ extension Lane {
   }
 
   /// Whether the pool is in use.
-  private mutating func isMoving(_ pool: Int, _ now: Now) -> Bool {
+  private func isMoving(_ pool: Int, _ now: Now) -> Bool { hasSent(pool, within: settings.movingMilliseconds, now) }
+
+  private func hasSent(_ pool: Int, within milliseconds: Int64, _ now: Now) -> Bool {
     guard let sent = queues[pool].lastSent else { return false }
-    return now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds
+    return now.monotonic.milliseconds(since: sent) < milliseconds
   }
 }

@@ -39,8 +39,8 @@ struct PoolQueue {
   /// Transactional sends since the last bulk one, while both waited.
   private var row: UInt8 = 0
   var share: ShareState
-  /// The last answer was good and slow: a stuck pool works, and has room again and again.
-  var isSlow = false
+  /// After how many looks the last answer came, if it was good; else 0.
+  var answerLooks: UInt32 = 0
   /// When the pool last took a request.
   var lastSent: Instant?
   /// And the last transactional one.
@@ -122,6 +122,12 @@ struct PoolQueue {
   /// pool has; what it has of bulk is no reason to put a transactional job off, which is sent first.
   func isFull(for jobClass: JobClass, without count: Int = 0) -> Bool {
     share.isFull(held: (jobClass == .bulk ? held : parts[0].held) - count)
+  }
+
+  /// Started sends that would leave before a further one of this class.
+  func waiting(before jobClass: JobClass) -> Int {
+    let transactional = parts[0].held - parts[0].inFlight
+    return jobClass == .bulk ? transactional + parts[1].held - parts[1].inFlight : transactional
   }
 
   @inline(__always)
