@@ -80,6 +80,24 @@ import Testing
     }
   }
 
+  /// A gateway need not have the workers' credentials: then it does not know which apps there are.
+  @Test(arguments: [
+    ("com.example.app.beta", false), ("com.example.app.beta.voip", false), ("com.example.app.", false),
+    ("com.example.app", true), ("com.example.app.voip", true), ("com.example.app.push-type.liveactivity", true),
+  ])
+  func aKeySendsOnlyForItsApp_alsoWhereNoAppsAreKnown(_ topic: String, _ isTaken: Bool) {
+    for others in [[], ["com.example.other"]] {
+      var own = sender()
+      own.owners = TopicOwners(others)
+      switch take(#"{"topic":"\#(topic)",\#(rest)"#, own) {
+      case .success: #expect(isTaken)
+      case .failure(let problem):
+        #expect(!isTaken && problem.kind.status == 403 && problem.faults.map(\.pointer) == ["/topic"], "\(problem)")
+      }
+    }
+    #expect((try? take(#"{"topic":"\#(topic)",\#(rest)"#, sender(nil, query: "com.example.app")).get()) != nil)
+  }
+
   @Test(arguments: [
     ("{", "", "ends too early"), ("[]", "", "object must begin"), ("{}", "/push_type", "is missing"),
     (#"{"id":7,"push_type":"alert"}"#, "/id", "string"),

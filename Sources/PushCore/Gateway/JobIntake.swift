@@ -107,6 +107,12 @@ package struct JobIntake: ~Copyable {
         rule: "must be \(app), or begin with it and a dot\(rule), not \(JobError.describe(bytes, job.topic))")
       throw Problem(.forbidden, "the key is for the app \(app): topic \(fault.rule)", faults: [fault])
     }
+    if sender.owners.owner(of: app) == nil, !hasSuffixOfPushType(app) {
+      let rule =
+        "must be \(app), or end with the suffix of a push type: the gateway's configuration has no credential of the app"
+      let fault = Problem.Fault(pointer: "/topic", rule: "\(rule), not \(JobError.describe(bytes, job.topic))")
+      throw Problem(.forbidden, "the key is for the app \(app): topic \(fault.rule)", faults: [fault])
+    }
     guard !job.credential.isEmpty else { return }
     let name = String(decoding: job.bytes[job.credential.range], as: UTF8.self)
     // Workers may have credentials that the gateway's configuration has not: they decide.
@@ -114,6 +120,12 @@ package struct JobIntake: ~Copyable {
       let fault = Problem.Fault(pointer: "/credential", rule: "must be one whose apps list \(app)")
       throw Problem(.forbidden, "the key is for the app \(app): credential \(fault.rule)", faults: [fault])
     }
+  }
+
+  /// Whether the topic of the app's job is no other app's, also where nobody knows what apps there are.
+  private func hasSuffixOfPushType(_ app: String) -> Bool {
+    let suffix = String(decoding: job.bytes[job.topic.range], as: UTF8.self).dropFirst(app.count)
+    return suffix.isEmpty || PushType.named.contains { $0.topicSuffix == suffix }
   }
 
   private mutating func check(_ body: [UInt8]) throws(Problem) {
