@@ -24,9 +24,16 @@ package struct Enqueuer {
 
   /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do. The
   /// topology is declared first, so that jobs are kept until the first worker starts.
-  /// - Parameter tell: receives why RabbitMQ takes nothing for now.
+  /// - Parameter tell: receives why RabbitMQ takes nothing for now, or jobs are not numbered.
   package func run(_ input: FileHandle, jobClass: JobClass, tell: @escaping (String) -> Void) throws -> Result {
     let wallClock = FleetTime.wallClock(configuration)
+    // By a clock that is hours ahead, later jobs would be older for hours.
+    let knowsTime = wallClock.hasRedisTime
+    if !knowsTime {
+      tell(
+        "Redis does not tell the time: jobs get neither a sequence nor a timestamp, and count by when a worker receives them"
+      )
+    }
     let admin = try access.connect("enqueue")
     defer { admin.close() }
     let seconds = admin.settleMilliseconds / 1_000
@@ -43,8 +50,8 @@ package struct Enqueuer {
         guard case .bytes(let body) = line else { continue }
         properties.reset()
         let now = wallClock.unixMilliseconds
-        properties.setTimestamp(unixMilliseconds: now)
-        let isNumbered = !JobSequence.isMissing(in: body)
+        if knowsTime { properties.setTimestamp(unixMilliseconds: now) }
+        let isNumbered = !knowsTime || !JobSequence.isMissing(in: body)
         try admin.publish(
           to: exchange, routingKey: jobClass.name, properties: properties,
           body: isNumbered ? body : JobSequence.adding(clock.take(now: now * 1_000), to: body))

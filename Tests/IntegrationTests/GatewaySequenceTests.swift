@@ -78,6 +78,10 @@ struct GatewaySequenceTests {
       return at - Int64(Date().timeIntervalSince1970 * 1_000)
     }
     #expect(try ahead(wrong) > 7_000_000, "it cannot know")
+    // A number from two hours ahead would make all later jobs old.
+    #expect(try wrong.ask("POST", "/v1/jobs", body: job("early")).status == 202)
+    let early = try #require(try wrong.takeJobs().first)
+    #expect(!String(decoding: early.body, as: UTF8.self).contains("sequence"))
     try redis.start()
     let isMended = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 200) { () -> Bool? in
       _ = try? ahead(wrong)

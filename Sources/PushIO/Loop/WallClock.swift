@@ -20,6 +20,9 @@ package final class WallClock: Sendable {
     return machine.unixMilliseconds &+ current.correction(machine)
   }
 
+  /// Redis has told its time.
+  package var hasRedisTime: Bool { current.hasRedisTime }
+
   /// - Parameters:
   ///   - unixMilliseconds: the source's time.
   ///   - error: by how much it may be off, milliseconds.

@@ -93,8 +93,8 @@ package final class GatewayBackendLoop {
     let count = messages.count(where: \.needsSequence)
     guard count > 0 else { return publisher.publish(messages, of: owner, then: then) }
     sequences.take(count) { [publisher] first in
+      guard var number = first else { return publisher.publish(messages, of: owner, then: then) }
       var messages = messages
-      var number = first
       for index in messages.indices where messages[index].needsSequence {
         messages[index].setSequence(number)
         number += 1
@@ -104,7 +104,9 @@ package final class GatewayBackendLoop {
   }
 
   /// The time that a registration is dated with, Unix milliseconds: not before one that was answered earlier, at whichever gateway.
-  func takeTime(then: @escaping (Int64) -> Void) { sequences.take(1) { then($0 / 1_000) } }
+  func takeTime(then: @escaping (Int64) -> Void) {
+    sequences.take(1) { [loop] in then($0.map { $0 / 1_000 } ?? loop.now.unixMilliseconds) }
+  }
 
   /// What the gateway knows about a job.
   package enum JobState: Sendable {

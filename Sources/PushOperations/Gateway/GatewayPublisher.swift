@@ -124,7 +124,8 @@ final class GatewayPublisher {
   private func describe(
     _ kind: GatewayMessage.Kind, then: @escaping (ConfirmedPublisher.Ending) -> Void
   ) -> ConfirmedPublisher.Message {
-    let milliseconds = loop.now.unixMilliseconds
+    // Jobs are old, newer or over by it: none is better than one that may be hours off.
+    let milliseconds = loop.hasRedisTime ? loop.now.unixMilliseconds : nil
     let (exchange, key): (AMQPExchange, [UInt8]) =
       switch kind {
       case .job(let jobClass, _, _, _): (jobs, classKeys[Int(jobClass.rawValue)])
@@ -133,7 +134,7 @@ final class GatewayPublisher {
     return ConfirmedPublisher.Message(
       exchange: exchange, routingKey: key,
       describe: { properties, _ in
-        properties.setTimestamp(unixMilliseconds: milliseconds)
+        if let milliseconds { properties.setTimestamp(unixMilliseconds: milliseconds) }
         guard case .job(_, let id, _, let trace) = kind else {
           // Two requests for the same increment within a millisecond are two.
           let id = UUIDValue(high: .random(in: .min ... .max), low: .random(in: .min ... .max))

@@ -5,7 +5,7 @@ import PushStores
 
 /// Numbers jobs, and dates registrations, so that what is published after an earlier one's answer is newer, at whichever gateway: Redis gives
 /// the numbers out in blocks.
-/// Without Redis, they are this gateway's own clock's. Used only on its loop's thread.
+/// Without Redis, they are this gateway's own clock's, once Redis has told it the time. Used only on its loop's thread.
 final class SequenceSource {
   private let loop: EventLoop
   private let redis: RedisClient
@@ -50,8 +50,8 @@ final class SequenceSource {
     key = names.sequence
   }
 
-  /// - Parameter then: receives the first of so many numbers in a row.
-  func take(_ count: Int, then: @escaping (Int64) -> Void) {
+  /// - Parameter then: receives the first of so many numbers in a row; nil: nobody knows the time.
+  func take(_ count: Int, then: @escaping (Int64?) -> Void) {
     guard redis.isConnected else { return then(ownNumbers(count)) }
     openCount += 1
     var timer: TimerToken?
@@ -80,23 +80,30 @@ final class SequenceSource {
     timer = loop.schedule(afterMilliseconds: SequenceSource.waitMilliseconds) { answer(nil) }
   }
 
-  private func ownNumbers(_ count: Int) -> Int64 {
+  /// nil: its clock may be hours off. A number that is too large would make later jobs old for as long.
+  private func ownNumbers(_ count: Int) -> Int64? {
     if ownInARow == 0 {
       notice(
         .warning,
-        """
-        Redis does not number registrations and the jobs of activities and collapse ids: they are numbered by this gateway's clock. Of two gateways \
-        the one whose clock is ahead counts as the newer
-        """)
+        loop.hasRedisTime
+          ? """
+          Redis does not number registrations and the jobs of activities and collapse ids: they are numbered by this gateway's clock. Of two gateways \
+          the one whose clock is ahead counts as the newer
+          """
+          : """
+          Redis has not told the time: jobs of activities and collapse ids have no number, and count by when a worker receives them; \
+          registrations are dated by this gateway's clock
+          """)
     }
     ownInARow += count
     ownCount += UInt64(count)
+    guard loop.hasRedisTime else { return nil }
     return clock.take(count, now: loop.now.unixMilliseconds * 1_000)
   }
 
   private func numberedByRedis() {
     guard ownInARow > 0 else { return }
-    notice(.info, "Redis numbers them again; \(ownInARow) were numbered by this gateway's clock")
+    notice(.info, "Redis numbers them again; \(ownInARow) were not numbered by it")
     ownInARow = 0
   }
 }
