@@ -44,6 +44,23 @@ struct WorkerClockTests {
     #expect(outcomes.map(\.outcome) == ["accepted", "accepted"])
   }
 
+  /// Nor does it by a clock that Redis could not correct.
+  @Test func aProducersHostThatIsAhead_numbersNothingWithoutRedis() throws {
+    let world = try WorkerWorld("ahead-alone", redisURL: try RedisServer.shared().url)
+    let gone = try LoopbackPort.free()
+    for (id, secondsAhead) in [("first", 3_600), ("second", 0)] {
+      let job = world.job(id).replacing("\"payload\"", with: "\"collapse_id\":\"score\",\"payload\"")
+      let enqueued = try world.herald(
+        ["enqueue"],
+        configuration: secondsAhead == 0 ? nil : world.configuration(redisURL: "redis://127.0.0.1:\(gone)"),
+        input: job + "\n", secondsAhead: secondsAhead)
+      #expect(enqueued.status == 0 && enqueued.errors.contains("Redis does not tell the time") == (secondsAhead != 0))
+      try world.runUntilEmpty()
+    }
+    let outcomes = try world.takeOutcomes()
+    #expect(outcomes.map(\.outcome) == ["accepted", "accepted"])
+  }
+
   /// Redis is not there from its start: APNs refuses its provider token, and tells the time for the next one.
   @Test(arguments: [-7_200, 7_200])
   func withoutRedisItsTokensGoByAPNsClock(secondsAhead: Int) throws {
@@ -58,6 +75,27 @@ struct WorkerClockTests {
     try world.publishJobs(0..<10)
     try world.waitForAccepted(10)
     #expect(worker.log.contains("APNs': provider tokens go by APNs' clock"), "\(worker.log.suffix(2_000))")
+  }
+
+  /// Redis comes a little later: until then nobody has confirmed its clock, by which all jobs are over.
+  @Test func whatIsOverByItsClockAlone_waitsForRedis() throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("unsure", redisURL: redis.url)
+    let expiration = Int(Date().timeIntervalSince1970) + 90
+    let jobs = (0..<20).map { number in
+      let job = world.job("job-\(number)", number: number)
+      return number < 10 ? job : job.replacing("\"payload\"", with: "\"expiration\":\(expiration),\"payload\"")
+    }
+    let enqueued = try world.herald(["enqueue"], input: jobs.joined(separator: "\n") + "\n")
+    #expect(enqueued.status == 0, "\(enqueued.errors)")
+    redis.stop()
+    let worker = try world.startWorker(secondsAhead: 7_200)
+    defer { _ = worker.drain(seconds: 30) }
+    usleep(4_000_000)
+    #expect(try world.takeOutcomes().map(\.outcome) == [])
+    try redis.start()
+    try world.waitForAccepted(20)
+    redis.stop()
   }
 
   @Test(arguments: [-7_200, 7_200])

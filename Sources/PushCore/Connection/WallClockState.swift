@@ -79,6 +79,9 @@ package struct WallClockState: Sendable {
 
   package var hasRedisTime: Bool { redis != nil }
 
+  /// This machine's clock is known to be right, or by how much it is wrong.
+  package var isConfirmed: Bool { redis != nil || isAPNsSure }
+
   private var isAPNsSure: Bool { apnsDates >= WallClockState.apnsDatesMinimum }
 
   /// What to add to this machine's clock, milliseconds: Redis decides, unless APNs agrees with this machine and not with Redis. While Redis

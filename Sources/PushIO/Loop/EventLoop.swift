@@ -178,6 +178,9 @@ package final class EventLoop {
   /// Redis has told its time.
   package var hasRedisTime: Bool { clocks.hasRedisTime }
 
+  /// Redis or APNs has told its time.
+  package var hasConfirmedTime: Bool { clocks.isConfirmed }
+
   /// What is added to this machine's clock, milliseconds; 0: nothing.
   package var correctionMilliseconds: Int64 {
     learnTime()

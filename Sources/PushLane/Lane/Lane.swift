@@ -77,6 +77,8 @@ package struct Lane<
   package internal(set) var counters: LaneCounters
   /// Requests written and answers taken: progress, for `StandstillState`.
   private(set) var moves: UInt64 = 0
+  /// Until then a clock that nobody has confirmed ends no job.
+  let unsureUntil: Instant
   /// The input ended, and nothing came since.
   package private(set) var isExhausted = false
 
@@ -96,6 +98,7 @@ package struct Lane<
     writer = OutcomeWriter(worker: settings.workerName)
     counters = LaneCounters(retryDelaysSeconds: settings.retry.delaysSeconds)
     random = SeededRandom(seed: settings.randomSeed)
+    unsureUntil = clock.now.monotonic.adding(milliseconds: settings.unsureMilliseconds)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
     sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.isolatedSendsMaximum + settings.jobsMaximum) {
       SendSlot()
@@ -252,7 +255,7 @@ package struct Lane<
     for queue in StartQueue.allCases {
       if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
-        if !putOffIfOld(job, now), !putOffIfFull(job, now) { start(job, now) }
+        if !putOffIfOld(job, now), !putOffIfFull(job, now), !putOffIfUnsure(job, now) { start(job, now) }
         guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
         _ = unstarted[queue.rawValue].popFirst()
         if jobs[job].resolvedAt != nil { openPages[queue.rawValue] -= 1 }

@@ -69,6 +69,10 @@ package struct LaneSettings: Sendable {
   package var orderAgeMaximumMilliseconds: Int64 = 50
   /// The devices of a page that were looked up longer ago are looked up again before anything is sent to them.
   package var resolutionAgeMaximumMilliseconds: Int64 = 20_000
+  /// How long the lane waits, from its start, for somebody to confirm its clock before that ends a job. 0: others have no better one.
+  package var unsureMilliseconds: Int64 = 0
+  /// A worker's: Redis may be started beside it.
+  package static let workersUnsureMilliseconds: Int64 = 30_000
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64
   package var randomSeed: UInt64

@@ -110,14 +110,31 @@ extension Lane {
     let pool = Int(jobs[job].pool.value)
     guard pool < queues.count,
       stuckPools > 0 && queues[pool].isFull(for: jobs[job].tag.jobClass) || isCrowded(pool, jobs[job].tag.jobClass),
-      jobs[job].nextTarget == 0, jobs[job].refusal == nil, jobs[job].isolation == .process, !jobs[job].takesOver,
+      mayBePutOff(job),
       case .again(let delaySeconds) = settings.retry.postpone(
         stuckMilliseconds: stuckMilliseconds(job, pool: pool, now), jobs[job].times, now: now)
     else { return false }
+    putOff(job, seconds: delaySeconds, now)
+    return true
+  }
+
+  /// A job that is over by a clock that nobody has confirmed yet waits in the first retry queue: Redis or APNs may soon say otherwise.
+  mutating func putOffIfUnsure(_ job: Ticket, _ now: Now) -> Bool {
+    guard !clock.isConfirmed, now.monotonic < unsureUntil, mayBePutOff(job), isOver(job, now) else { return false }
+    putOff(job, seconds: settings.retry.delaysSeconds[0], now)
+    return true
+  }
+
+  /// Nothing was asked about it, and it may have a copy.
+  func mayBePutOff(_ job: Ticket) -> Bool {
+    jobs[job].nextTarget == 0 && jobs[job].refusal == nil && jobs[job].isolation == .process && !jobs[job].takesOver
+  }
+
+  /// It waits as a whole in a retry queue.
+  mutating func putOff(_ job: Ticket, seconds: Int, _ now: Now) {
     jobs[job].putOff()
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
-    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
-    return true
+    perform(sends[send].delivery.putOff(delaySeconds: seconds), send, now)
   }
 
   /// Whether the pool answers late and has all that it can have on the wire, while others are in use. The broker delivers in order: their

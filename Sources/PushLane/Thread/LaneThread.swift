@@ -153,6 +153,7 @@ struct LoopClock: LaneClock {
   let loop: EventLoop
   var now: Now { loop.now }
   var hasRedisTime: Bool { loop.hasRedisTime }
+  var isConfirmed: Bool { loop.hasConfirmedTime }
 }
 
 /// A change, for the log.

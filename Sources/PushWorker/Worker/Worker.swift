@@ -173,11 +173,12 @@ package final class Worker: Sendable {
     registrationConsumer.start(wallClock)
     expansionConsumer.start(wallClock)
     for (index, control) in controls.enumerated() {
-      let settings = LaneSettings(
+      var settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
         onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
         randomSeed: UInt64.random(in: .min ... .max))
-      let thread = LoopThread(name: "lane-\(index)") { [self] in
+      settings.unsureMilliseconds = LaneSettings.workersUnsureMilliseconds
+      let thread = LoopThread(name: "lane-\(index)") { [self, settings] in
         runLane(control, settings, parts)
       }
       threads.withLock { $0.append(thread) }

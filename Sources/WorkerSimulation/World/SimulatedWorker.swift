@@ -114,11 +114,12 @@ package final class SimulatedWorker {
     }
     begin { tokenStore.work(on: $0, seed: random.next()) }
     for (index, control) in controls.enumerated() {
-      let settings = LaneSettings(
+      var settings = LaneSettings(
         workerName: "\(name)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
         onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
         randomSeed: random.next())
-      begin { loop in
+      settings.unsureMilliseconds = LaneSettings.workersUnsureMilliseconds
+      begin { [settings] loop in
         let directory: any AudienceDirectory =
           hasAudiences
           ? RegistryDirectory(
