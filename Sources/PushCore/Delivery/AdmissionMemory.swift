@@ -157,7 +157,10 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     if let claim, !request.owns(claim.number), waits(request, for: claim, now: now) {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
-    if let places = places(of: request, now), places.supersedes(request, isClaimed: claim != nil) { return .superseded }
+    // The shared store may have its answer.
+    if let places = places(of: request, now), places.supersedes(request, isClaimed: claim != nil) {
+      return Admission.superseded.asRepeated
+    }
     return recallDead(request, now: now)?.asRepeated
   }
 
