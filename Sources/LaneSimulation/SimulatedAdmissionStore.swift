@@ -45,6 +45,12 @@ package final class MemoryServer {
     memory.remember(outcome, of: request, now: world.memoryNow)
   }
 
+  fileprivate func rememberFate(
+    _ outcome: RememberedOutcome, _ claim: UInt32, of request: AdmissionRequest, _ world: SimulatedWorld
+  ) {
+    memory.rememberFate(outcome, claim: claim, of: request, now: world.memoryNow)
+  }
+
   fileprivate func tighten(_ request: AdmissionRequest, _ world: SimulatedWorld) {
     memory.tighten(request, now: world.memoryNow)
   }
@@ -72,6 +78,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
   private enum Command {
     case admit(AdmissionRequest, Ticket)
     case remember(RememberedOutcome, AdmissionRequest)
+    case rememberFate(RememberedOutcome, UInt32, AdmissionRequest)
     case tighten(AdmissionRequest)
   }
 
@@ -146,6 +153,8 @@ package final class SimulatedAdmissionStore: AdmissionStore {
           asked[index].answer = (next.at + Int64(world.pick(10)), admission)
         }
       case .remember(let outcome, let request): world.memory.remember(outcome, of: request, world)
+      case .rememberFate(let outcome, let claim, let request):
+        world.memory.rememberFate(outcome, claim, of: request, world)
       case .tighten(let request): world.memory.tighten(request, world)
       }
     }
@@ -180,6 +189,8 @@ package final class SimulatedAdmissionStore: AdmissionStore {
       case .remember(let outcome, let request):
         if place < reached { world.memory.remember(outcome, of: request, world) }
         memory.remember(outcome, of: request, now: now)
+      case .rememberFate(let outcome, let claim, let request):
+        if place < reached { world.memory.rememberFate(outcome, claim, of: request, world) }
       case .tighten: break
       }
     }
@@ -193,6 +204,17 @@ package final class SimulatedAdmissionStore: AdmissionStore {
   package func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
     let request = AdmissionRequest(device: device, apnsID: apnsID)
     if isAway { memory.remember(outcome, of: request, now: now) } else { send(.remember(outcome, request)) }
+  }
+
+  package func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now
+  ) {
+    let request = AdmissionRequest(device: device, apnsID: apnsID)
+    if isAway {
+      memory.rememberFate(outcome, claim: claim, of: request, now: now)
+    } else {
+      send(.rememberFate(outcome, claim, request))
+    }
   }
 
   package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
@@ -212,6 +234,8 @@ package final class SimulatedAdmissionStore: AdmissionStore {
       switch command {
       case .admit(let request, _): _ = world.memory.admit(request, world)
       case .remember(let outcome, let request): world.memory.remember(outcome, of: request, world)
+      case .rememberFate(let outcome, let claim, let request):
+        world.memory.rememberFate(outcome, claim, of: request, world)
       case .tighten: break
       }
     }

@@ -44,6 +44,50 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
   }
 
+  /// What ended without an answer of APNs ends in the same way where its message is delivered again, or has a copy; what is published again
+  /// with its id, as a replayed dead letter, is another message.
+  @Test(arguments: Kind.allCases) func aMessageHasOneEnd(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let start = driver.now.unixMilliseconds
+        let failed = RememberedOutcome(
+          outcome: .failed, status: 500, reason: .internalServerError, attempts: 6, sentAt: start,
+          completedAt: start + 9)
+        for id in UInt64(1)...2 {
+          let job = makeJob(token: "ended", collapseID: id == 1 ? "" : "match-7")
+          func answered(_ ticket: Ticket) throws -> Answered { try Answered(driver.answer(ticket)) }
+          let first = driver.ask(job, id: id)
+          #expect(try answered(first) == .proceed)
+          let claim = driver.claim(of: first)
+          #expect(try answered(driver.ask(job, id: id, isRedelivered: true)) == .claimed, "it has no end yet")
+          driver.rememberFate(failed, claim: claim, of: job, id: id)
+          #expect(try answered(driver.ask(job, id: id, isRedelivered: true)) == .duplicate(failed))
+          #expect(try answered(driver.ask(job, id: id, isOver: true, isRedelivered: true)) == .duplicate(failed))
+          #expect(
+            try answered(driver.ask(job, id: id, firstSeen: start, earlier: claim)) == .duplicate(failed), "a twin")
+          let replayed = driver.ask(job, id: id, earlier: claim)
+          #expect(try answered(replayed) == .proceed)
+          #expect(
+            try answered(driver.ask(job, id: id, earlier: claim, isRedelivered: true)) == .claimed, "of the replay")
+          driver.rememberFate(failed, claim: driver.claim(of: replayed), of: job, id: id)
+          #expect(try answered(driver.ask(job, id: id, earlier: claim, isRedelivered: true)) == .duplicate(failed))
+          driver.remember(accepted, of: job, id: id)
+          #expect(try answered(driver.ask(job, id: id, isRedelivered: true)) == .duplicate(accepted))
+        }
+        // Dropped over its rate, it has no claim.
+        let dropped = RememberedOutcome(
+          outcome: .throttled, attempts: 0, sentAt: nil, completedAt: driver.now.unixMilliseconds)
+        let job = makeJob(token: "dropped")
+        driver.rememberFate(dropped, claim: 0, of: job, id: 3)
+        let again = driver.ask(job, id: 3, enqueuedAt: start, isRedelivered: true)
+        #expect(try Answered(driver.answer(again)) == .duplicate(dropped))
+        let later = driver.ask(job, id: 3, enqueuedAt: dropped.completedAt + 1_000, isRedelivered: true)
+        #expect(try Answered(driver.answer(later)) == .proceed, "published since")
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
+  }
+
   /// An expired job is only looked up: its copies do not wait for each other, and it does not count against its device's rate.
   @Test(arguments: Kind.allCases) func whatIsOverLeavesNoClaim(kind: Kind) throws {
     struct Scenario: AdmissionScenario {

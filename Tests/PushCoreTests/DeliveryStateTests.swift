@@ -218,7 +218,8 @@ import Testing
     var dropped = DeliveryState()
     #expect(
       dropped.admitted(
-        .limited(retryAfterMilliseconds: 1200), times, policy: policy, dropsOverLimit: true, now: now) == .report)
+        .limited(retryAfterMilliseconds: 1200), times, policy: policy, dropsOverLimit: true, now: now
+      ).isRememberFate)
     #expect(outcome(dropped)?.outcome == .throttled)
   }
 
@@ -232,12 +233,27 @@ import Testing
     #expect(retryDelay(sooner) == 1, "the queue of 5 s would be past its end")
   }
 
+  /// A failed message that is delivered again has the same outcome, and a dead letter, of which nobody knows whether it was published.
+  @Test func aFateIsRepeatedWithItsDeadLetter() {
+    for fate in [Outcome.failed, .expired, .throttled, .accepted] {
+      let remembered = RememberedOutcome(outcome: fate, attempts: 3, sentAt: 5, completedAt: 7)
+      var state = DeliveryState()
+      let action = state.admitted(.duplicate(remembered), times, policy: policy, dropsOverLimit: false, now: now)
+      #expect(action == .report)
+      guard case .outcome(remembered, false, let deadLetter) = state.ending else {
+        Issue.record("\(String(describing: state.ending))")
+        return
+      }
+      #expect((deadLetter != nil) == (fate == .failed))
+    }
+  }
+
   /// Two copies of one job have one outcome: the later copy, which expired, reports the outcome of the other.
   @Test func whatIsOverEndsUnlessItWasAnswered() {
     let over = JobTimes(enqueuedAt: 1_000_000, expiration: 999)
     for admission in [Admission.proceed, .limited(retryAfterMilliseconds: 1), .superseded] {
       var state = DeliveryState()
-      #expect(state.admitted(admission, over, policy: policy, dropsOverLimit: false, now: now) == .report)
+      #expect(state.admitted(admission, over, policy: policy, dropsOverLimit: false, now: now).isRememberFate)
       #expect(outcome(state)?.outcome == .expired && outcome(state)?.isAmbiguous == false)
       var repeated = DeliveryState()
       _ = repeated.admitted(.repeated(admission), over, policy: policy, dropsOverLimit: false, now: now)
@@ -263,7 +279,7 @@ import Testing
     #expect(state.attempts == 1)
     var last = admitted(attempts: 5)
     last.sent(now: now)
-    #expect(answered(&last, answer(503, .serviceUnavailable)) == .report)
+    #expect(answered(&last, answer(503, .serviceUnavailable)).isRememberFate)
     guard case .outcome(let outcome, _, let deadLetter) = last.ending else {
       Issue.record("no outcome")
       return
@@ -290,7 +306,7 @@ import Testing
   @Test func aLostLastAttemptIsNotRepeated() {
     var state = admitted(attempts: 5)
     state.sent(now: now)
-    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)) == .report)
+    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)).isRememberFate)
     #expect(state.attempts == 6)
     #expect(retryDelay(state) == nil)
   }
@@ -400,5 +416,9 @@ import Testing
 extension DeliveryAction {
   var isRemember: Bool {
     if case .remember = self { true } else { false }
+  }
+
+  var isRememberFate: Bool {
+    if case .rememberFate = self { true } else { false }
   }
 }

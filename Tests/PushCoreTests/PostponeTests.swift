@@ -52,7 +52,7 @@ import Testing
     var fresh = DeliveryState()
     #expect(
       fresh.admitted(.limited(retryAfterMilliseconds: 9), times, policy: policy, dropsOverLimit: true, now: now(0))
-        == .report)
+        .isRememberFate)
     guard case .outcome(let outcome, false, nil) = fresh.ending else {
       Issue.record("\(String(describing: fresh.ending))")
       return

@@ -203,6 +203,10 @@ private struct MutableState: AdmissionStore {
   }
 
   mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {}
+  mutating func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now
+  ) {}
+
   mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
 }
 

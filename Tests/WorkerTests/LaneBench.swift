@@ -125,6 +125,7 @@ final class LaneBenchWorld {
   /// Publishes are refused in the next turn.
   var refuses: Set<PublishDestination> = []
   var remembered: [RememberedOutcome] = []
+  var fates: [(outcome: Outcome, claim: UInt32)] = []
   /// What the admission store was asked about, and what it says.
   var arrivals: [JobArrival] = []
   var admission = Admission.proceed
@@ -293,6 +294,12 @@ struct LaneBenchState: AdmissionStore {
 
   mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
     world.remembered.append(outcome)
+  }
+
+  mutating func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now
+  ) {
+    world.fates.append((outcome.outcome, claim))
   }
 
   mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}

@@ -110,6 +110,13 @@ final class ReadmissionStore: AdmissionStore {
     world.redis.memory.remember(outcome, of: request, now: now)
   }
 
+  func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now
+  ) {
+    world.redis.memory.rememberFate(
+      outcome, claim: claim, of: AdmissionRequest(device: device, apnsID: apnsID), now: now)
+  }
+
   func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
 }
 

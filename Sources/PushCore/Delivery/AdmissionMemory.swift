@@ -89,11 +89,20 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     var run: UInt32
   }
 
+  private struct Fate: Sendable {
+    var outcome: RememberedOutcome
+    /// Its last claim; 0: none.
+    var claim: UInt32
+  }
+
   package var settings: Settings
   private var answered: AdmissionTable<JobKey, RememberedOutcome>
+  private var fates: AdmissionTable<JobKey, Fate>
   private var claims: AdmissionTable<JobKey, Claim>
   /// When the last claim expires, monotonic milliseconds.
   private var claimedUntil: Int64 = .min
+  /// When the last of `fates` ends, monotonic.
+  private var fatedUntil: Int64 = .min
   /// When the last of `places` ends, monotonic.
   private var orderedUntil: Int64 = .min
   /// When each token was unregistered, Unix milliseconds.
@@ -109,6 +118,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   package init(settings: Settings) {
     self.settings = settings
     answered = AdmissionTable(capacity: settings.entriesMaximum)
+    fates = AdmissionTable(capacity: settings.entriesMaximum)
     claims = AdmissionTable(capacity: settings.entriesMaximum)
     dead = AdmissionTable(capacity: settings.entriesMaximum)
     rates = AdmissionTable(capacity: settings.entriesMaximum)
@@ -126,13 +136,16 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   package var forgottenCount: UInt64 { answered.evictedCount }
 
   /// Whether an entry here may hold a job back.
-  package func mayRecall(now: Now) -> Bool { !isEmpty || max(claimedUntil, orderedUntil) > now.monotonicMilliseconds }
+  package func mayRecall(now: Now) -> Bool {
+    !isEmpty || max(claimedUntil, fatedUntil, orderedUntil) > now.monotonicMilliseconds
+  }
 
   package mutating func admit(_ request: AdmissionRequest, now: Now) -> Admission {
     let milliseconds = now.monotonicMilliseconds
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowMilliseconds: milliseconds) { return .duplicate(outcome) }
     let claim = claims.value(for: key, nowMilliseconds: milliseconds)
+    if let fate = fate(of: request, claim, now: now) { return .duplicate(fate) }
     var isRepeated = false
     if let claim {
       if !request.owns(claim.number) {
@@ -154,6 +167,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowMilliseconds: now.monotonicMilliseconds) { return .duplicate(outcome) }
     let claim = claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds)
+    if let fate = fate(of: request, claim, now: now) { return .duplicate(fate) }
     if let claim, !request.owns(claim.number), waits(request, for: claim, now: now) {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
@@ -162,6 +176,16 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       return Admission.superseded.asRepeated
     }
     return recallDead(request, now: now)?.asRepeated
+  }
+
+  /// How the message ended; nil: it has not, as far as is known, or what was published since has another claim.
+  private mutating func fate(of request: AdmissionRequest, _ claim: Claim?, now: Now) -> RememberedOutcome? {
+    guard request.mayHaveEnded, !fates.isEmpty,
+      let fate = fates.value(
+        for: JobKey(device: request.device, apnsID: request.apnsID), nowMilliseconds: now.monotonicMilliseconds),
+      claim.map({ $0.number == fate.claim }) ?? (request.enqueuedAt <= fate.outcome.completedAt)
+    else { return nil }
+    return fate.outcome
   }
 
   /// The claim's answer may still come, and the job waits for it. Counted in whole seconds, as in Redis.
@@ -299,6 +323,17 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     let countBefore = claims.count
     claims.removeValue(for: JobKey(device: request.device, apnsID: request.apnsID))
     return claims.count < countBefore
+  }
+
+  /// How a message ended without an answer of APNs.
+  package mutating func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, of request: AdmissionRequest, now: Now
+  ) {
+    let milliseconds = now.monotonicMilliseconds
+    fatedUntil = milliseconds + Limits.fateSeconds * 1000
+    fates.set(
+      Fate(outcome: outcome, claim: claim), for: JobKey(device: request.device, apnsID: request.apnsID),
+      endsAt: fatedUntil, nowMilliseconds: milliseconds)
   }
 
   /// Removes one outcome that is remembered here, to move it to the store that it belongs to. nil: none is left; the marks of dead tokens

@@ -17,6 +17,7 @@ package struct AdmissionRequest: Sendable {
   package var claim: UInt32 = 0
   package var earlierClaim: UInt32 = 0
   package var isReturning = false
+  package var isRedelivered = false
   package var takeover = Takeover.none
   package var isDropped = false
 
@@ -48,6 +49,7 @@ package struct AdmissionRequest: Sendable {
     claim = arrival.claim
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
+    isRedelivered = arrival.isRedelivered
     takeover = arrival.takeover
     isDropped = arrival.isDropped
     order = arrival.order
@@ -67,6 +69,9 @@ package struct AdmissionRequest: Sendable {
 
   /// A job with its collapse id that its producer made later supersedes it.
   package var isOrdered: Bool { order != .arrival && isRated && claim != 0 }
+
+  /// It is another delivery, or a copy, of a message: where that has ended, it ends in the same way. What was published again does not.
+  package var mayHaveEnded: Bool { isReturning || isRedelivered }
 
   /// Whether a claim is this request's own, or its previous attempt's.
   package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }
@@ -89,6 +94,8 @@ package struct JobArrival: Sendable {
   package var earlierClaim: UInt32
   /// It waited in a retry queue: a newer job with its collapse id supersedes it.
   package var isReturning: Bool
+  /// The broker delivered it before, to a worker that did not finish it.
+  package var isRedelivered: Bool
   /// Which claims of others it ignores. It is marked ambiguous already, because it may have been sent.
   package var takeover: Takeover
   /// Over its device's rate it is dropped, and does not wait: then it supersedes no other job.
@@ -98,13 +105,14 @@ package struct JobArrival: Sendable {
 
   package init(
     enqueuedAt: Int64, order: JobOrder = .arrival, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
-    takeover: Takeover = .none, isDropped: Bool = false, isOver: Bool = false
+    isRedelivered: Bool = false, takeover: Takeover = .none, isDropped: Bool = false, isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
     self.order = order
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning
+    self.isRedelivered = isRedelivered
     self.takeover = takeover
     self.isDropped = isDropped
     self.isOver = isOver

@@ -70,7 +70,7 @@ package struct DeliveryState: Sendable {
   /// The job is invalid: ask and send nothing. Rules that depend on its channel are checked only before sending.
   package mutating func refused(now: Now) -> DeliveryAction {
     if phase != .waiting { expect(.admitting) }
-    return end(.invalid, deadLetter: "invalid", now: now, isRemembered: false)
+    return end(.invalid, deadLetter: "invalid", now: now, keeping: .nothing)
   }
 
   /// It may be what ends workers: ask and send nothing; a copy takes its place.
@@ -88,7 +88,7 @@ package struct DeliveryState: Sendable {
   /// It names an audience: nothing is asked, nothing is sent, a copy of it becomes pages. Where its time is over it has none.
   package mutating func handedOver(isOver: Bool, now: Now) -> DeliveryAction {
     expect(.admitting)
-    return isOver ? end(.expired, now: now, isRemembered: false) : report(.expansion)
+    return isOver ? end(.expired, now: now, keeping: .nothing) : report(.expansion)
   }
 
   /// Every target of its page has its end here.
@@ -126,7 +126,7 @@ package struct DeliveryState: Sendable {
       if isOvertaken { return superseded(now: now) }
       if isCancelled { return cancelled(now: now) }
       if policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
-        return end(.expired, now: now, isRemembered: false)
+        return end(.expired, now: now)
       }
     case .duplicate, .dead, .claimed, .repeated:
       break
@@ -139,7 +139,9 @@ package struct DeliveryState: Sendable {
     case .duplicate(var remembered):
       // The remembered answer may be another copy's, and this copy may have been sent too.
       if isAmbiguous { remembered.isAmbiguous = true }
-      return report(.outcome(remembered, isSuppressed: false, deadLetter: nil))
+      // Whether its dead letter was published is unknown.
+      return report(
+        .outcome(remembered, isSuppressed: false, deadLetter: remembered.outcome == .failed ? "failed" : nil))
     case .dead(let unregisteredAt):
       let outcome = RememberedOutcome(
         outcome: .unregistered, unregisteredAt: unregisteredAt, attempts: attempts, isAmbiguous: isAmbiguous,
@@ -149,7 +151,7 @@ package struct DeliveryState: Sendable {
       if isGivenUp { return giveUp(now: now) }
       // A job that APNs itself refused, or may have, is retried regardless of our own limits, and so is a copy of it: all copies have one
       // end.
-      if dropsOverLimit, attempts == 0, !isAmbiguous { return end(.throttled, now: now, isRemembered: false) }
+      if dropsOverLimit, attempts == 0, !isAmbiguous { return end(.throttled, now: now) }
       return retry(
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)
@@ -322,6 +324,16 @@ package struct DeliveryState: Sendable {
 
   // MARK: ends
 
+  /// What the admission store keeps of an end.
+  private enum Keeping {
+    /// It holds for whatever comes with the job's id.
+    case answer
+    /// It holds for other deliveries and copies of the message: a replayed dead letter has the same id, and must be sent.
+    case fate
+    /// It follows from the job alone.
+    case nothing
+  }
+
   private mutating func retry(
     _ decision: RetryPolicy.Decision, status: UInt16?, reason: APNsReason?, now: Now
   ) -> DeliveryAction {
@@ -329,15 +341,14 @@ package struct DeliveryState: Sendable {
     case .again(let delaySeconds):
       return report(.retry(delaySeconds: delaySeconds, reason: reason))
     case .exhausted:
-      // Not remembered: a replayed dead letter has the same id and must be sent.
-      return end(.failed, status: status, reason: reason, deadLetter: "failed", now: now, isRemembered: false)
+      return end(.failed, status: status, reason: reason, deadLetter: "failed", now: now)
     case .expired:
-      return end(.expired, status: status, reason: reason, now: now, isRemembered: false)
+      return end(.expired, status: status, reason: reason, now: now)
     }
   }
 
   private mutating func giveUp(now: Now) -> DeliveryAction {
-    end(.failed, deadLetter: "failed", now: now, isRemembered: false)
+    end(.failed, deadLetter: "failed", now: now)
   }
 
   private mutating func end(
@@ -345,18 +356,22 @@ package struct DeliveryState: Sendable {
   ) -> DeliveryAction {
     end(
       outcome, status: answer.status, reason: answer.reason, unregisteredAt: answer.unregisteredAt, now: now,
-      isRemembered: true, isRegisteredSince: isRegisteredSince)
+      keeping: .answer, isRegisteredSince: isRegisteredSince)
   }
 
   private mutating func end(
     _ outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, unregisteredAt: Int64? = nil,
-    deadLetter: StaticString? = nil, now: Now, isRemembered: Bool, isRegisteredSince: Bool = false
+    deadLetter: StaticString? = nil, now: Now, keeping: Keeping = .fate, isRegisteredSince: Bool = false
   ) -> DeliveryAction {
     let remembered = RememberedOutcome(
       outcome: outcome, status: status, reason: reason, unregisteredAt: unregisteredAt, attempts: attempts,
       isAmbiguous: isAmbiguous, sentAt: sentAt, completedAt: now.unixMilliseconds, isRegisteredSince: isRegisteredSince)
     let action = report(.outcome(remembered, isSuppressed: false, deadLetter: deadLetter))
-    return isRemembered ? .remember(remembered) : action
+    return switch keeping {
+    case .answer: .remember(remembered)
+    case .fate: .rememberFate(remembered)
+    case .nothing: action
+    }
   }
 
   private mutating func report(_ ending: Ending) -> DeliveryAction {
@@ -379,4 +394,6 @@ package enum DeliveryAction: Hashable, Sendable {
   case report
   /// Remember the final answer, and publish its ending.
   case remember(RememberedOutcome)
+  /// The same for an end without an answer of APNs, which holds for other deliveries and copies of the message alone.
+  case rememberFate(RememberedOutcome)
 }

@@ -9,6 +9,9 @@ package enum Limits {
   package static func refusal(ofJobBytes count: Int) -> String {
     "job of \(count) bytes; at most \(jobBytesMaximum) are taken"
   }
+  /// How long an end without an answer of APNs is kept, for other deliveries of its message and copies that were published twice: as long as
+  /// the longest usual delay of a retry queue.
+  package static let fateSeconds: Int64 = 600
   /// `id`, and the message id that may replace it.
   package static let idBytesMaximum = 128
   /// A page's id is its parent's, a slash, and its number; of one that answers a late token `/late/` and a device's id.

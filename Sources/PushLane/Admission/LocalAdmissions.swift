@@ -35,6 +35,11 @@ struct LocalAdmissions: ~Copyable {
     memory.tighten(request, now: now)
   }
 
+  /// Where Redis takes it, it is not kept here.
+  mutating func rememberFate(_ outcome: RememberedOutcome, claim: UInt32, of request: AdmissionRequest, now: Now) {
+    memory.rememberFate(outcome, claim: claim, of: request, now: now)
+  }
+
   // MARK: - What Redis is to remember
 
   mutating func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, now: Now) {

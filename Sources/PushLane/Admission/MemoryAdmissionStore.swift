@@ -36,6 +36,12 @@ package final class MemoryAdmissionStore: AdmissionStore {
     memory.remember(outcome, of: AdmissionRequest(device: device, apnsID: apnsID), now: now)
   }
 
+  package func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now
+  ) {
+    memory.rememberFate(outcome, claim: claim, of: AdmissionRequest(device: device, apnsID: apnsID), now: now)
+  }
+
   package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
     guard job.targetKind != .channel else { return }
     memory.tighten(AdmissionRequest(job, device: device, limits: limits), now: now)

@@ -28,7 +28,7 @@ struct RedisAdmissionCall {
     request.device.writeText(into: &nameSpan, at: name)
     let isOrdered = request.isOrdered
     let comesAgain =
-      isOrdered || request.isReturning || request.takeover != .none || request.earlierClaim != 0
+      isOrdered || request.mayHaveEnded || request.takeover != .none || request.earlierClaim != 0
       || request.isDropped && request.collapse != 0
     let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
     let ask = asks.count + RedisAdmissionFormat.askHead
@@ -52,6 +52,7 @@ struct RedisAdmissionCall {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)
       span[ask + 41] =
         (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1 | (request.isDropped ? 8 : 0)
+        | (request.isRedelivered ? 16 : 0)
     }
     if isOrdered {
       span.store(littleEndian: Double(request.order.earliest).bitPattern, at: ask + 42)

@@ -122,6 +122,17 @@ struct RedisAdmissionNodes: ~Copyable {
     return true
   }
 
+  /// Stores how a message ended. Where the node takes nothing, or it is lost on its way, another delivery ends as it may.
+  mutating func send(
+    _ outcome: RememberedOutcome, claim: UInt32, of request: AdmissionRequest, to node: RedisAdmissionNode
+  ) -> Bool {
+    guard node.takesOutcomes,
+      commands?.sendFate(outcome, claim: claim, of: request, on: node.connection) == true
+    else { return false }
+    node.sent(Entry(kind: .unwatched, request: request))
+    return true
+  }
+
   /// Sends nothing to a device for a while. false: the connection accepts nothing.
   mutating func tighten(_ entry: Entry, at node: RedisAdmissionNode) -> Bool {
     guard commands?.sendTightening(entry.request, on: node.connection) == true else { return false }
@@ -141,7 +152,7 @@ struct RedisAdmissionNodes: ~Copyable {
   /// Makes the node accept the next command for a slot that is being migrated to it.
   private func sendAsking(to node: RedisAdmissionNode) -> Bool {
     guard let asking = commands?.asking, node.connection.send(asking, tag: 1) else { return false }
-    node.sent(Entry(kind: .asking, request: Entry.noRequest))
+    node.sent(Entry(kind: .unwatched, request: Entry.noRequest))
     return true
   }
 

@@ -8,8 +8,8 @@ struct RedisAdmissionQueue {
       case memory
       case tighten
       case probe
-      /// ASKING: its reply is ignored.
-      case asking
+      /// ASKING, or a fate: its reply is ignored.
+      case unwatched
     }
 
     var kind: Kind

@@ -196,6 +196,15 @@ package final class RedisAdmissionStore: AdmissionStore {
     }
   }
 
+  package func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now
+  ) {
+    let request = AdmissionRequest(device: device, apnsID: apnsID)
+    if !nodes.send(outcome, claim: claim, of: request, to: nodes.node(for: request)) {
+      local.rememberFate(outcome, claim: claim, of: request, now: now)
+    }
+  }
+
   /// Keeps it until Redis takes it.
   private func keep(_ unconfirmed: UnconfirmedOutcome, now: Now) {
     counted.rememberedLocally &+= 1
@@ -306,7 +315,7 @@ package final class RedisAdmissionStore: AdmissionStore {
         if !isRedirected(error, entry, from: index, now: now) { refused(node, error, now: now) }
       case .probe:
         probed(head, from: index, now: now)
-      case .asking:
+      case .unwatched:
         break
       }
     }
@@ -325,7 +334,7 @@ package final class RedisAdmissionStore: AdmissionStore {
       case .memory:
         // It may have been executed; storing it twice is harmless.
         keep(node.takeUnconfirmed(), now: now)
-      case .tighten, .probe, .asking:
+      case .tighten, .probe, .unwatched:
         break
       }
     }
@@ -452,7 +461,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     switch entry.kind {
     case .admission: return ask(again, of: target, now: now)
     case .tighten: return nodes.tighten(again, at: target)
-    case .memory, .probe, .asking: preconditionFailure("not redirected")
+    case .memory, .probe, .unwatched: preconditionFailure("not redirected")
     }
   }
 

@@ -17,6 +17,9 @@ import PushCore
 /// | 5 | a claim: name of the job (8), its number (4), until when the answer is expected (Unix s, 4), run of the rate (1) |
 /// | 161 | an answer: length of the rest (1 byte), name of the job (8), the outcome (`RememberedOutcome.encode`) |
 ///
+/// How a message ended without an answer of APNs is in `<prefix>{<device>}:f:<name>`: number of its last claim (4), when (Unix ms, a double),
+/// the outcome. It holds for other deliveries and copies of the message, not for what is published again with the job's id.
+///
 /// Claims and answers come after all other records. A worker stores an answer with one `APPEND`, without a read. The answer expires the
 /// outcomes' lifetime after its claim does (of several, the last one's: each copy that takes a job over claims and is answered), so all
 /// expiries use Redis' own clock. A claim that expired without an answer is kept as long. A job's records are found by its name and kind
@@ -56,7 +59,7 @@ package enum RedisScript {
   /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
-  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate). For one
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate; plus 16 = redelivered). For one
   /// with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
   /// separate key, `<prefix>{<device>}:s<hash of the collapse id>`, the newest first: each in decimal, the job's name in hex, a comma.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
@@ -318,7 +321,16 @@ package enum RedisScript {
       end
       if answer then return answer end
       local before, how = '\0\0\0\0', 0
-      if #ask > 37 then before, how = sub(ask, 38, 41), byte(ask, 42) % 8 end
+      if #ask > 37 then
+        before, how = sub(ask, 38, 41), byte(ask, 42) % 8
+        local fate = (how % 2 == 1 or byte(ask, 42) > 15) and get(device .. ':f:' .. hex(name))
+        -- What was published again since has another claim, or is younger.
+        if fate and #fate > 12
+          and (claim == sub(fate, 1, 4) or not claim and number_of('<d', ask, 30) <= number_of('<d', fate, 5))
+        then
+          return sub(fate, 13)
+        end
+      end
       local is_repeated, is_own = false, false
       if claim then
         is_own = claim == sub(ask, 10, 13)

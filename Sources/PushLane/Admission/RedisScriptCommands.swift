@@ -91,6 +91,33 @@ struct RedisScriptCommands {
     return connection.send(rareCommand, tag: 1) ? record.count : nil
   }
 
+  /// Queues the command that stores how a message ended without an answer of APNs: a key of its own, because it is soon forgotten. false: the
+  /// connection accepts nothing.
+  mutating func sendFate(
+    _ outcome: RememberedOutcome, claim: UInt32, of request: AdmissionRequest, on connection: RedisConnection
+  ) -> Bool {
+    var fate: [UInt8] = []
+    Self.append(claim, to: &fate)
+    Self.append(Double(outcome.completedAt).bitPattern, to: &fate)
+    outcome.encode(into: &fate)
+    var name: [UInt8] = []
+    Self.append(request.jobName, to: &name)
+    rareCommand.begin(argumentCount: 5)
+    rareCommand.append("SET")
+    let offset = rareCommand.append(key + Array(":f:\(Hex.text(name))".utf8)) + keyDevice
+    Self.writeText(of: request.device, into: &rareCommand.bytes, at: offset)
+    rareCommand.append(fate)
+    rareCommand.append("EX")
+    rareCommand.append(Limits.fateSeconds)
+    return connection.send(rareCommand, tag: 1)
+  }
+
+  private static func append(_ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+    for shift in stride(from: 0, to: number.bitWidth, by: 8) {
+      bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+    }
+  }
+
   /// How long a device's key lives after a write, seconds.
   private var deviceSeconds: Int64 { outcomeSeconds + claimSeconds }
 

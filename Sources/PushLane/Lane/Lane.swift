@@ -468,8 +468,13 @@ package struct Lane<
 
   /// Carries out an action of `DeliveryState`.
   mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
-    if case .remember(let outcome) = action {
+    switch action {
+    case .remember(let outcome):
       state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
+    case .rememberFate(let outcome):
+      state.rememberFate(
+        outcome, claim: sends[ticket].claim, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
+    case .send, .report: break
     }
     guard sends[ticket].job != nil else {
       // The lane that has the job now publishes the remembered outcome; this lane must not publish it too.
@@ -484,7 +489,7 @@ package struct Lane<
       queues[pool].append(ticket, to: &sends)
       sends[ticket].isAskedAgain = false
       waitingCount += 1
-    case .remember, .report:
+    case .remember, .rememberFate, .report:
       if sends[ticket].isHeld {
         sends[ticket].isHeld = false
         queues[Int(sends[ticket].pool.value)].holds(sends[ticket].jobClass, -1)

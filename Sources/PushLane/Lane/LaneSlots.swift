@@ -73,7 +73,7 @@ struct JobSlot: ~Copyable {
       send.hasAsked || now.milliseconds(since: received) >= settings.orderAgeMaximumMilliseconds
     return JobArrival(
       enqueuedAt: enqueuedAt, order: order(hasWaited: hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
-      isReturning: metadata.firstSeen != nil,
+      isReturning: metadata.firstSeen != nil, isRedelivered: metadata.deliveryCount > 0,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
   }

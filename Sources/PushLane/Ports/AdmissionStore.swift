@@ -14,6 +14,11 @@ package protocol AdmissionStore {
   /// Remembers a final answer: answered (job, target)s, and dead tokens. Nobody waits for it.
   mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now)
 
+  /// Remembers how a message ended without an answer of APNs, for its other deliveries and copies. Nobody waits for it.
+  /// - Parameter claim: its last claim; 0: none.
+  mutating func rememberFate(
+    _ outcome: RememberedOutcome, claim: UInt32, device: TargetKey, apnsID: UUIDValue, now: Now)
+
   /// APNs answered TooManyRequests for this device: nothing is sent to it for a while.
   mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now)
 }

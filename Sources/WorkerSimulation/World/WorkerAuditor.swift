@@ -52,6 +52,8 @@ package final class WorkerAuditor {
 
   /// No fault affects workers or Redis, and the network is fast: what one worker stores, all workers know.
   private let isRedisReliable: Bool
+  /// What a worker told Redis is there for the next one.
+  private let keepsEnds: Bool
 
   /// A sound job is sent before it expires: faults end long before that. But each lost confirm takes a
   /// minute, and a job that waits for its device's rate waits by Redis' clock.
@@ -70,6 +72,7 @@ package final class WorkerAuditor {
     mayStandStill =
       faults.contains(.pauseWorker) || !Set(faults.map(\.family)).isSubset(of: [.worker])
       || settings.rabbitmq.confirmDropped > 0
+    keepsEnds = Set(faults.map(\.family)).isDisjoint(with: [.network, .redis, .memory])
     isRedisReliable =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
       && settings.network.latency.upperBound <= WorkerAuditor.latencyMaximum && settings.network.bytesPerSecond == nil
@@ -257,7 +260,9 @@ package final class WorkerAuditor {
     // A job that expired or was throttled is processed again if its producer publishes it again.
     let isProcessedAgain =
       jobs[target.job]!.againAfterNanoseconds != nil && (names.contains("expired") || reported[0].name == "throttled")
-    if names.count > 1, !isMarked, !isOutOfTime, !isProcessedAgain {
+    // Where Redis keeps what it is told, nothing contradicts what was told first.
+    let isOpen = keepsEnds ? reported[0].isAmbiguous : isMarked
+    if names.count > 1, !isOpen, !isOutOfTime, !isProcessedAgain {
       violations.append("different outcomes, not marked as ambiguous: \(name): \(names)")
     }
     if count == 0, names.contains("accepted") {
