@@ -65,6 +65,11 @@ extension RedisAdmissionStoreTests {
           #expect(try answered(driver.ask(job, id: id, isOver: true, isRedelivered: true)) == .duplicate(failed))
           #expect(
             try answered(driver.ask(job, id: id, firstSeen: start, earlier: claim)) == .duplicate(failed), "a twin")
+          // Put off before anything was asked about it, as for a pool that is stuck: it has the claim that its letter had, or none.
+          for (number, earlier) in [claim, 0].enumerated() {
+            let putOff = driver.ask(job, id: id, firstSeen: failed.completedAt + 1, earlier: earlier, isOver: true)
+            #expect(try answered(putOff) == (number == 0 ? .proceed : .claimed), "published since")
+          }
           let replayed = driver.ask(job, id: id, earlier: claim)
           #expect(try answered(replayed) == .proceed)
           #expect(

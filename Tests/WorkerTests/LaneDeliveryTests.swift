@@ -96,17 +96,6 @@ import Testing
     #expect(bench.world.arrivals.last?.takeover == .anyClaim)
   }
 
-  /// Whoever gets the message next, because its acknowledgement was lost, tells the same end.
-  @Test func anEndWithoutAnAnswerIsKeptForTheMessage() {
-    let bench = LaneBench(retry: RetryPolicy(delaysSeconds: [1], attemptsMaximum: 1))
-    bench.consume(0..<1)
-    bench.turn()
-    bench.world.answer(bench.world.requests[0], status: 503, reason: .serviceUnavailable)
-    bench.turn()
-    #expect(bench.world.fates.map(\.outcome) == [.failed] && bench.world.remembered.isEmpty)
-    #expect(bench.world.fates.map(\.claim) == bench.world.arrivals.map(\.claim))
-  }
-
   /// A worker that lost a delivery usually lives and stores its answer soon: the lane waits for the answer first, longer each time.
   @Test func aDeliveryThatComesAgainWaitsForTheAnswer() {
     let bench = LaneBench()

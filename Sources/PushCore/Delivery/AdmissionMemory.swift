@@ -145,7 +145,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowMilliseconds: milliseconds) { return .duplicate(outcome) }
     let claim = claims.value(for: key, nowMilliseconds: milliseconds)
-    if let fate = fate(of: request, claim, now: now) { return .duplicate(fate) }
+    if let fate = fate(of: request, key, claim, now: now) { return .duplicate(fate) }
     var isRepeated = false
     if let claim {
       if !request.owns(claim.number) {
@@ -167,7 +167,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowMilliseconds: now.monotonicMilliseconds) { return .duplicate(outcome) }
     let claim = claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds)
-    if let fate = fate(of: request, claim, now: now) { return .duplicate(fate) }
+    if let fate = fate(of: request, key, claim, now: now) { return .duplicate(fate) }
     if let claim, !request.owns(claim.number), waits(request, for: claim, now: now) {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
@@ -178,12 +178,15 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return recallDead(request, now: now)?.asRepeated
   }
 
-  /// How the message ended; nil: it has not, as far as is known, or what was published since has another claim.
-  private mutating func fate(of request: AdmissionRequest, _ claim: Claim?, now: Now) -> RememberedOutcome? {
+  /// How the message ended; nil: it has not, as far as is known. What was published again since has another claim, or none yet: then a copy of
+  /// it is younger than the end. Of what is delivered again it is unknown when it was first received, so its claim alone says so.
+  private mutating func fate(
+    of request: AdmissionRequest, _ key: JobKey, _ claim: Claim?, now: Now
+  ) -> RememberedOutcome? {
     guard request.mayHaveEnded, !fates.isEmpty,
-      let fate = fates.value(
-        for: JobKey(device: request.device, apnsID: request.apnsID), nowMilliseconds: now.monotonicMilliseconds),
-      claim.map({ $0.number == fate.claim }) ?? (request.enqueuedAt <= fate.outcome.completedAt)
+      let fate = fates.value(for: key, nowMilliseconds: now.monotonicMilliseconds),
+      claim == nil || claim?.number == fate.claim,
+      claim != nil && !request.isReturning || request.enqueuedAt <= fate.outcome.completedAt
     else { return nil }
     return fate.outcome
   }

@@ -59,7 +59,8 @@ package enum RedisScript {
   /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
-  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate; plus 16 = redelivered). For one
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate; plus 16 =
+  /// redelivered). For one
   /// with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
   /// separate key, `<prefix>{<device>}:s<hash of the collapse id>`, the newest first: each in decimal, the job's name in hex, a comma.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
@@ -324,9 +325,10 @@ package enum RedisScript {
       if #ask > 37 then
         before, how = sub(ask, 38, 41), byte(ask, 42) % 8
         local fate = (how % 2 == 1 or byte(ask, 42) > 15) and get(device .. ':f:' .. hex(name))
-        -- What was published again since has another claim, or is younger.
-        if fate and #fate > 12
-          and (claim == sub(fate, 1, 4) or not claim and number_of('<d', ask, 30) <= number_of('<d', fate, 5))
+        -- What was published again since has another claim, or none yet: then a copy of it is younger than the end. Of what is delivered
+        -- again it is unknown when it was first received.
+        if fate and #fate > 12 and (not claim or claim == sub(fate, 1, 4))
+          and (claim and how % 2 == 0 or number_of('<d', ask, 30) <= number_of('<d', fate, 5))
         then
           return sub(fate, 13)
         end

@@ -120,7 +120,7 @@ extension Lane {
 
   /// A job that is over by a clock that nobody has confirmed yet waits in the first retry queue: Redis or APNs may soon say otherwise.
   mutating func putOffIfUnsure(_ job: Ticket, _ now: Now) -> Bool {
-    guard !clock.isConfirmed, now.monotonic < unsureUntil, mayBePutOff(job), isOver(job, now) else { return false }
+    guard now.monotonic < unsureUntil, !clock.isConfirmed, mayBePutOff(job), isOver(job, now) else { return false }
     putOff(job, seconds: settings.retry.delaysSeconds[0], now)
     return true
   }
@@ -140,7 +140,7 @@ extension Lane {
   /// Whether the pool answers late and has all that it can have on the wire, while others are in use. The broker delivers in order: their
   /// jobs would wait behind its backlog for as long as it takes for that.
   private func isCrowded(_ pool: Int, _ jobClass: JobClass) -> Bool {
-    queues[pool].answerLooks >= settings.share.lateLooks && usedPools > 1
+    usedPools > 1 && queues[pool].answerLooks >= settings.share.lateLooks
       && queues[pool].waiting(before: jobClass) >= settings.lateWaitersMaximum
   }
 
