@@ -27,11 +27,11 @@ import Testing
     return state
   }
 
-  private func outcome(_ state: DeliveryState) -> RememberedOutcome? {
+  private func outcome(_ state: borrowing DeliveryState) -> RememberedOutcome? {
     if case .outcome(let outcome, _, _) = state.ending { outcome } else { nil }
   }
 
-  private func retryDelay(_ state: DeliveryState) -> Int? {
+  private func retryDelay(_ state: borrowing DeliveryState) -> Int? {
     if case .retry(let delaySeconds, _) = state.ending { delaySeconds } else { nil }
   }
 
@@ -53,7 +53,7 @@ import Testing
     guard case .expansion = state.ending else { return #expect(Bool(false), "not handed over") }
     state.published()
     state.unconfirmed()
-    #expect(!state.isAmbiguous, "twice handed over is expanded once")
+    #expect(state.isAmbiguous == false, "twice handed over is expanded once")
     state.published()
     #expect(state.confirmed() == true)
     #expect(state.attempts == 0)
@@ -111,7 +111,7 @@ import Testing
     let later = Admission.repeated(.limited(retryAfterMilliseconds: 1200))
     #expect(limited.admitted(later, times, policy: policy, dropsOverLimit: false, now: now) == .report)
     #expect(retryDelay(limited) == 5)
-    #expect(limited.isAmbiguous, "its copy carries it on")
+    #expect(limited.isAmbiguous == true, "its copy carries it on")
   }
 
   /// For every outcome: another copy may have been accepted.
@@ -294,11 +294,11 @@ import Testing
     let lost = PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)
     state.sent(now: now)
     #expect(answered(&state, lost) == .send, "once more at once")
-    #expect(state.isAmbiguous)
+    #expect(state.isAmbiguous == true)
     #expect(state.attempts == 1)
     state.sent(now: now)
     #expect(answered(&state, lost) == .report)
-    #expect(state.isAmbiguous)
+    #expect(state.isAmbiguous == true)
     #expect(state.attempts == 2)
     #expect(retryDelay(state) != nil)
   }
@@ -323,7 +323,7 @@ import Testing
     #expect(answered(&state, refused) == .report)
     #expect(retryDelay(state) != nil)
     #expect(state.attempts == 0)
-    #expect(!state.isAmbiguous)
+    #expect(state.isAmbiguous == false)
   }
 
   @Test func expiredProviderTokenIsTriedOnceMore() {
@@ -377,7 +377,7 @@ import Testing
     state.unconfirmed()
     #expect(state.destination == .deadLetters)
     // The broker may have it twice, and both may be replayed.
-    #expect(state.isAmbiguous)
+    #expect(state.isAmbiguous == true)
     state.published()
     #expect(state.confirmed() == true)
   }
@@ -388,17 +388,17 @@ import Testing
     _ = answered(&state, answer(400, .badDeviceToken))
     state.published()
     state.unconfirmed()
-    #expect(!state.isAmbiguous)
+    #expect(state.isAmbiguous == false)
   }
 
   @Test func aCopyThatIsPublishedAgainMayBeSentTwice() {
     var state = admitted()
     state.sent(now: now)
     _ = answered(&state, answer(503, .serviceUnavailable))
-    #expect(!state.isAmbiguous)
+    #expect(state.isAmbiguous == false)
     state.published()
     state.unconfirmed()
-    #expect(state.isAmbiguous)
+    #expect(state.isAmbiguous == true)
   }
 
   @Test func whatMayHaveBeenSentBeforeSaysSoWhateverIsRemembered() {

@@ -1,5 +1,5 @@
 /// One (job, target) from its arrival to its end: what happened, and what comes next. The lane carries out the actions.
-package struct DeliveryState: Sendable {
+package struct DeliveryState: ~Copyable, Sendable {
   package enum Phase: Sendable {
     /// The admission store was asked whether it may be sent. May become `waiting` or `reporting`.
     case admitting

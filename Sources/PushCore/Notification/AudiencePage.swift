@@ -1,7 +1,7 @@
 /// The devices of a page job, with the registry's answers. The arrays run parallel to the job's targets.
 ///
 /// A page has ordinals and no tokens. The lane reads the tokens when it sends, so no queue holds data of a forgotten user.
-package struct AudiencePage: Sendable {
+package struct AudiencePage: ~Copyable, Sendable {
   /// Its number among the pages of its audience, from 0.
   package var number: UInt32 = 0
   /// The first ordinal's position in the whole page; above 0 in a copy for one device.

@@ -126,7 +126,7 @@ package final class RabbitMQClient {
         state = .up
         failure = nil
         notice(.info, "connected to \(address.description) (\(connection.server))")
-        if role == .publisher { probeForAlarms(on: connection) }
+        if role == .publisher { probeForAlarms() }
         return .up
       case .channelClosed(let channel):
         let error = connection.channelError(channel) ?? .connectionLost(to: address.description, reason: nil)
@@ -163,17 +163,18 @@ package final class RabbitMQClient {
   }
 
   /// Now and every minute.
-  private func probeForAlarms(on connection: AMQPConnection) {
-    guard self.connection === connection, let channel = setUp.last?.channel else { return }
+  private func probeForAlarms() {
+    guard let connection, let channel = setUp.last?.channel else { return }
     if connection.blockedReason == nil {
       let (key, body) = (Array(AMQPAlarmProbe.routingKey.utf8), AMQPAlarmProbe.body)
       _ = connection.publish(
         to: AMQPExchange(settings.topology.retryExchange, isMandatory: false), channel: channel, routingKey: key.span,
         properties: AMQPProperties(), body: body.span)
     }
-    loop.schedule(afterMilliseconds: settings.alarmProbeMilliseconds) { [weak self, weak connection] in
-      guard let self, let connection else { return }
-      probeForAlarms(on: connection)
+    // No weak reference to the connection: with one, each of its retains, several a job, would take the slow path.
+    loop.schedule(afterMilliseconds: settings.alarmProbeMilliseconds) { [weak self, lostCount] in
+      guard let self, self.lostCount == lostCount else { return }
+      probeForAlarms()
     }
   }
 

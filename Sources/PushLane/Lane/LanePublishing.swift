@@ -86,7 +86,6 @@ extension Lane {
   private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?, _ now: Now) {
     let job = job(of: ticket)
     let queue = settings.retry.queue(delaySeconds, refusals: sends[ticket].refusals, jobs[job].times, now: now)
-    let delivery = sends[ticket].delivery
     message.removeAll(keepingCapacity: true)
     if jobs[job].job.namesSeveral, !jobs[job].isPutOff {
       JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
@@ -94,8 +93,8 @@ extension Lane {
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
     let carried = RetryState(
-      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, claim: sends[ticket].claim,
-      redeliveries: delivery.redeliveries, isAmbiguous: delivery.isAmbiguous,
+      attempts: sends[ticket].delivery.attempts, firstSeen: jobs[job].firstSeen, claim: sends[ticket].claim,
+      redeliveries: sends[ticket].delivery.redeliveries, isAmbiguous: sends[ticket].delivery.isAmbiguous,
       apnsID: jobs[job].isPutOff ? jobs[job].metadata.apnsID : sends[ticket].apnsID, reason: reason)
     expectConfirm(
       broker.publishRetry(
