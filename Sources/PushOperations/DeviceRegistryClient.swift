@@ -64,8 +64,9 @@ package final class DeviceRegistryClient {
       seed: UInt64.random(in: .min ... .max))
     registry = DeviceRegistry(
       loop: loop, redis: redis, prefix: configuration.redis.prefix, seed: .random(in: .min ... .max))
-    forgetter = DeviceForgetter(
-      devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix))
+    let activities = ActivityRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
+    activities.followStarts(of: registry)
+    forgetter = DeviceForgetter(devices: registry, activities: activities)
   }
 
   package func close() {

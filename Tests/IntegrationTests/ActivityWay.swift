@@ -71,6 +71,7 @@ final class ActivityWay {
     var clock: () -> Int64 = { 0 }
     activities = ActivityRegistry(
       loop: loop, redis: redis, prefix: prefix, clock: hasOwnClock ? { clock() } : nil)
+    activities.followStarts(of: devices)
     taker = ActivityTaker(
       activities, settings: ActivitySettings(idAttribute: idAttribute.flatMap(ActivityIDAttribute.init)))
     pages = ActivityPages(devices: devices, activities: activities)

@@ -34,6 +34,32 @@ struct ActivityWayTests {
     #expect(try world.resolve(late.first?.text ?? "") == [device: "cc02cc02"])
   }
 
+  /// An app gives its device another id between two starts of one activity, and within one: the phone is started once.
+  @Test func startTokenThatMoves_isNotStartedTwice() throws {
+    let world = try ActivityWay(idAttribute: "herald.id")
+    defer { world.close() }
+    try world.register("old", startToken: "aa01aa01")
+    func start(_ id: String, _ device: String) throws -> String {
+      try world.publishedBody(
+        job(id, to: #"{"devices":["\#(device)"]}"#, payload: Self.start, #","activity":"ride-17""#))
+    }
+    let first = try start("s1", "old")
+    #expect(try world.page(first, 0) == ["old": "aa01aa01"])
+    world.now += 1
+    try world.register("new", startToken: "aa01aa01")
+    #expect(try world.page(first, 1).isEmpty, "a later page of the same start")
+    #expect(try world.page(start("s2", "new"), 0).isEmpty, "another start")
+    // Once more, and to a device that is known already.
+    try world.register("third", startToken: "aa02aa02")
+    world.now += 1
+    try world.register("third", startToken: "aa01aa01")
+    #expect(try world.page(start("s3", "third"), 0).isEmpty)
+    // Its own activities reach it.
+    #expect(try world.token("third", "cc03cc03") == .changed)
+    let updated = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    #expect(try world.page(updated, 0, live: true) == ["third": "cc03cc03"])
+  }
+
   @Test func fromStartToEnd() throws {
     let world = try ActivityWay(idAttribute: "herald.id")
     defer { world.close() }

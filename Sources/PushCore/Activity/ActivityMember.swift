@@ -187,6 +187,15 @@ package struct ActivityMember: Hashable, Sendable {
     return !hasReached && token.isEmpty && !isOver && !hasLeft
   }
 
+  /// The member that another device is by having this one's push-to-start token now: what was shown here shows there, so no job starts it.
+  package func successor(now: Int64) -> ActivityMember {
+    var member = ActivityMember()
+    member.start = Start(job: 0, at: UInt32(clamping: max(1, now / 1_000)), isAlert: start?.isAlert ?? false)
+    member.way = way == .channel ? .channel : .page
+    (member.isOver, member.hasLeft) = (isOver, hasLeft)
+    return member
+  }
+
   /// Another device registered this member's token. The newer registration has it; of two with the same time, the larger ordinal.
   /// - Parameter hasLarger: this member's ordinal is the larger one.
   /// - Returns: whether the other device has it. Then the activity is over for this one.

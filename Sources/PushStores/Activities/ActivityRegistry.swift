@@ -302,6 +302,17 @@ package final class ActivityRegistry {
     }
   }
 
+  /// One device's push-to-start token is another's now.
+  func succeed(_ move: StartMove, of id: ActivityID, in scope: AppScope, then: @escaping Then<Void>) {
+    let devices = [move.from.fingerprint, move.to.fingerprint]
+    change(id, [move.from.ordinal, move.to.ordinal], scope, devices: devices, hasTexts: false, then) { draft, now in
+      if draft.activity != nil, let known = draft.members[0], draft.members[1] == nil {
+        draft.members[1] = known.successor(now: now)
+      }
+      return .success(())
+    }
+  }
+
   // MARK: - Read, decide, store
 
   private typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>

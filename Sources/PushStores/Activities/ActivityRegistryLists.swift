@@ -281,6 +281,59 @@ extension ActivityRegistry {
     }
   }
 
+  /// A page of the activities that a device is a member of.
+  private func memberships(
+    of ordinal: UInt32, from offset: Int, in scope: AppScope, then: @escaping Then<[ActivityID]>
+  ) {
+    var arguments = RedisArguments()
+    arguments.append(ActivityRegistry.membershipsAtOnce)
+    arguments.append(offset)
+    let key = keys(scope).memberships(ordinal)
+    redis.run(ActivityScript.memberships, keys: [key], arguments) { result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let lists) = reply, case .array(let values) = lists.first else {
+        return then(.failure(.unreadable("unexpected reply to a script")))
+      }
+      let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
+      guard ids.count == values.count else {
+        return then(.failure(.unreadable("\(key): does something else use this key?")))
+      }
+      then(.success(ids))
+    }
+  }
+
+  /// Has the devices' registry tell of the tokens that move.
+  package func followStarts(of devices: DeviceRegistry) {
+    devices.startsMove = { [self] move, scope, then in
+      moveStarts(move, in: scope, after: 0) { then($0.mapError(DeviceRegistryFailure.init)) }
+    }
+  }
+
+  /// A device has another one's push-to-start token now: it becomes a member of the activities that the other is a member of, as one that was
+  /// started. What cannot be read is no activity.
+  private func moveStarts(_ move: StartMove, in scope: AppScope, after offset: Int, then: @escaping Then<Void>) {
+    memberships(of: move.from.ordinal, from: offset, in: scope) { [self] result in
+      guard case .success(let ids) = result, !ids.isEmpty else {
+        if case .failure(.unreadable) = result { return then(.success(())) }
+        return then(result.map { _ in })
+      }
+      var left = ids.count
+      var failure: ActivityRegistryFailure?
+      for id in ids {
+        succeed(move, of: id, in: scope) { [self] result in
+          switch result {
+          case .success, .failure(.unreadable): break
+          case .failure(let error): failure = error
+          }
+          left -= 1
+          guard left == 0 else { return }
+          if let failure { return then(.failure(failure)) }
+          moveStarts(move, in: scope, after: offset + ids.count, then: then)
+        }
+      }
+    }
+  }
+
   /// Removes a device that stays from the activities that it joined up to this time.
   /// - Parameters:
   ///   - at: Unix milliseconds.
@@ -291,19 +344,8 @@ extension ActivityRegistry {
     after offset: Int = 0,
     then: @escaping Then<Void>
   ) {
-    var arguments = RedisArguments()
-    arguments.append(ActivityRegistry.membershipsAtOnce)
-    arguments.append(offset)
-    let key = keys(scope).memberships(ordinal)
-    redis.run(ActivityScript.memberships, keys: [key], arguments) { [self] result in
-      guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .array(let lists) = reply, case .array(let values) = lists.first else {
-        return then(.failure(.unreadable("unexpected reply to a script")))
-      }
-      let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
-      guard ids.count == values.count else {
-        return then(.failure(.unreadable("\(key): does something else use this key?")))
-      }
+    memberships(of: ordinal, from: offset, in: scope) { [self] result in
+      guard case .success(let ids) = result else { return then(result.map { _ in }) }
       if ids.isEmpty { return then(.success(())) }
       var (left, stayed) = (ids.count, 0)
       var failure: ActivityRegistryFailure?

@@ -39,6 +39,7 @@ struct DeviceCommit {
   /// Users whose the device was.
   var formerUsers: [(user: String, device: FormerDevice)] = []
   var osVersions: [OSVersion] = []
+  var startMoves: [StartMove] = []
   /// Once it is stored.
   var answer = RegistrationAnswer.changed
 

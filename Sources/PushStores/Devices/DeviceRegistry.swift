@@ -22,6 +22,9 @@ package final class DeviceRegistry {
   let loop: EventLoop
   let redis: RedisClient
   let prefix: String
+  /// Called before and after a registration moves a push-to-start token; where it fails, so does the registration, and comes again. Who registers
+  /// devices sets it.
+  package var startsMove: (StartMove, AppScope, @escaping Then<Void>) -> Void = { $2(.success(())) }
   private var random: SeededRandom
   private var scopes: [AppScope: DeviceRegistryScope] = [:]
 
@@ -31,8 +34,6 @@ package final class DeviceRegistry {
   private static let batchRecords = 512
   /// Maximum records that an app's scripts read at a time: their replies wait in Redis' memory, before those for other apps.
   private static let readingRecords = 1_024
-  /// Maximum words to look up at once.
-  private static let batchWords = 1_000
   /// A change is given up after this many conflicting changes of its device.
   private static let attemptsMaximum = 50
   /// Interval at which the app is added again to the list of apps with devices, in case Redis lost it.
@@ -230,7 +231,7 @@ package final class DeviceRegistry {
     entry.reading.append(transaction)
   }
 
-  private func finish(
+  func finish(
     _ transaction: DeviceTransaction, _ result: Result<RegistrationAnswer, DeviceRegistryFailure>,
     _ entry: DeviceRegistryScope
   ) {
@@ -335,7 +336,7 @@ package final class DeviceRegistry {
     case .store(let commit):
       // Ordinal 0: Redis may have been emptied.
       if found.newOrdinal == 0 { entry.announcedAt = nil }
-      entry.storing.append((transaction, commit))
+      moveStarts(transaction, commit, entry) { entry.storing.append((transaction, commit)) }
     }
   }
 
@@ -409,7 +410,8 @@ package final class DeviceRegistry {
     case .integer(1):
       counters.stored += 1
       for (number, word) in commit.words { entry.words.learned(number, word) }
-      finish(transaction, .success(commit.answer), entry)
+      // Once more: a start may have gone to the old device meanwhile.
+      moveStarts(transaction, commit, entry) { [self] in finish(transaction, .success(commit.answer), entry) }
     case .integer(2):
       transaction.cancel(forgottenAt: nil)
       if transaction.tokenSets.isEmpty {
@@ -456,34 +458,6 @@ package final class DeviceRegistry {
   /// Drops all changes that wait here, unanswered: their owner is gone, and their closures may hold this registry.
   func abandon() {
     for entry in scopes.values { entry.abandon() }
-  }
-
-  // MARK: - Words
-
-  func learn(_ numbers: Set<UInt32>, _ entry: DeviceRegistryScope, then: @escaping (DeviceRegistryFailure?) -> Void) {
-    learn(numbers.sorted()[...], entry, then)
-  }
-
-  private func learn(
-    _ numbers: ArraySlice<UInt32>, _ entry: DeviceRegistryScope, _ then: @escaping (DeviceRegistryFailure?) -> Void
-  ) {
-    guard !numbers.isEmpty else { return then(nil) }
-    let part = numbers.prefix(DeviceRegistry.batchWords)
-    var arguments = RedisArguments()
-    for number in part { arguments.append(DeviceCommit.bytes(number)) }
-    run(DeviceScript.words, arguments, in: entry.scope) { [self] result in
-      switch result {
-      case .failure(let failure):
-        then(failure)
-      case .success(.array(let texts)) where texts.count == part.count:
-        for (number, reply) in zip(part, texts) {
-          if let text = reply.text { entry.words.learned(number, text) }
-        }
-        learn(numbers.dropFirst(part.count), entry, then)
-      case .success:
-        then(.unreadable("\(entry.keys.words): does something else use this key?"))
-      }
-    }
   }
 
   // MARK: - Asking

@@ -239,6 +239,7 @@ final class DeviceTransaction {
       for loser in losers {
         if let holder = found.holders.first(where: { $0.record.id.hasBytes(of: loser.id) }) {
           commit.replace(holder, by: loser, words)
+          noteStartMove(from: holder, to: next, found, &commit)
         }
       }
       if next.osVersion != found.device?.record.osVersion, let version = next.osVersion {
@@ -261,6 +262,16 @@ final class DeviceTransaction {
       }
       return .store(commit)
     }
+  }
+
+  private func noteStartMove(from holder: Known, to next: DeviceRecord, _ found: Found, _ commit: inout DeviceCommit) {
+    guard let ordinal = found.device?.ordinal ?? found.newOrdinal,
+      holder.record.startTokens.contains(where: { next.hasToken(of: .startToken($0.token.bytes)) })
+    else { return }
+    commit.startMoves.append(
+      StartMove(
+        from: .init(ordinal: holder.ordinal, fingerprint: holder.record.fingerprint),
+        to: .init(ordinal: ordinal, fingerprint: next.fingerprint)))
   }
 
   /// Remembers that the device was this user's.

@@ -80,6 +80,7 @@ final class RegistrationConsumerLoop {
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
     let known = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    known.followStarts(of: registry)
     activities = ActivityRegistrar(devices: registry, activities: known, publisher: publisher, topology: topology)
     forgetter = DeviceForgetter(devices: registry, activities: known)
     consumer = RabbitMQClient(
