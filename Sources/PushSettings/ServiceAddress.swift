@@ -74,7 +74,7 @@ package struct ServiceAddress: Hashable, Sendable {
   /// Nobody knows what is a password there.
   /// - Parameter isURL: it was to be one.
   package static func hidden(_ text: String, isURL: Bool = false) -> String {
-    let scheme = text.firstRange(of: "://").map { text[..<$0.upperBound] } ?? ""
+    let scheme = text[..<endOfScheme(text)]
     let query = text.firstIndex(of: "?") ?? text.endIndex
     guard let mark = text.lastIndex(of: "@") else {
       // The host was forgotten, or the `@`.
@@ -84,9 +84,17 @@ package struct ServiceAddress: Hashable, Sendable {
       }
       return query < text.endIndex && (isURL || !scheme.isEmpty) ? text[..<query] + "?***" : text
     }
-    let shown = scheme.endIndex <= mark && scheme.allSatisfy { $0.isASCII && $0 != "@" && $0 != "?" } ? scheme : ""
+    let shown = scheme.endIndex <= mark ? scheme : ""
     if query < mark { return shown + "***" }
     return shown + "***" + text[mark..<query] + (query < text.endIndex ? "?***" : "")
+  }
+
+  /// Behind `://`, if only a scheme's characters are before it (RFC 3986, section 3.1); else the beginning.
+  private static func endOfScheme(_ text: String) -> String.Index {
+    guard let mark = text.firstRange(of: "://"),
+      text[..<mark.lowerBound].allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "+-.".contains($0)) })
+    else { return text.startIndex }
+    return mark.upperBound
   }
 
   /// Digits up to a path, or to another host of a list.

@@ -148,6 +148,11 @@ import Testing
       #expect(!text.contains("S3CRET-x"), "\(line): \(text)")
     }
     #expect(ServiceAddress.hidden("redis://a:70000,b:1/x", isURL: true) == "redis://a:70000,b:1/x", "a port is shown")
+    for text in [
+      "u:hunter2://x@h:5672", "redis:/:hunter2://x@h", "u:hunter2://x", "redis:/:hunter2://x", "h?hunter2://x@h",
+    ] {
+      #expect(!ServiceAddress.hidden(text, isURL: true).contains("hunter2"), "\(text)")
+    }
     for address in ["localhost:6379", "unix:/p", "h:5672/", "h"] {
       let shown = ServiceAddress.hidden("\(address)?sentinel_password=hunter2&password=x", isURL: true)
       #expect(!shown.contains("hunter2") && !shown.contains("=x") && shown.hasPrefix(address.prefix(1)), "\(shown)")
