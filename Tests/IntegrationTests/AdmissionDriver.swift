@@ -66,13 +66,15 @@ final class AdmissionDriver<State: AdmissionStore> {
   ///   - timestamp: of its message, Unix seconds.
   ///   - point: of a first copy, or one that this driver has not seen. The others bring theirs.
   ///   - enqueuedAt: by its producer's clock.
+  ///   - publishedAt: at the earliest.
   ///   - isDropped: if it is over its rate.
   ///   - isRedelivered: the broker delivered it before.
   ///   - own: its claim, if it was admitted, waited, and asks again.
   func ask(
     _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
     takeover: Takeover = .none, isOver: Bool = false, timestamp: Int64? = nil, point: Int64? = nil,
-    enqueuedAt: Int64? = nil, isDropped: Bool = false, isRedelivered: Bool = false, own: UInt32? = nil
+    enqueuedAt: Int64? = nil, publishedAt: Int64? = nil, isDropped: Bool = false, isRedelivered: Bool = false,
+    own: UInt32? = nil
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
@@ -85,7 +87,8 @@ final class AdmissionDriver<State: AdmissionStore> {
         sequence: job.sequence, timestamp: timestamp,
         point: place, way: firstSeen == nil && own == nil ? .first : .returning),
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
-      isRedelivered: isRedelivered, takeover: takeover, isDropped: isDropped, isOver: isOver)
+      isRedelivered: isRedelivered, publishedAt: publishedAt ?? firstSeen ?? 0, takeover: takeover,
+      isDropped: isDropped, isOver: isOver)
     state.admit(
       job, device: TargetKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket

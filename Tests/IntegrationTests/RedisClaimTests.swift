@@ -70,6 +70,14 @@ extension RedisAdmissionStoreTests {
             let putOff = driver.ask(job, id: id, firstSeen: failed.completedAt + 1, earlier: earlier, isOver: true)
             #expect(try answered(putOff) == (number == 0 ? .proceed : .claimed), "published since")
           }
+          // A replay, or a job that is published again, whose worker died before it asked.
+          let lost = driver.ask(
+            job, id: id, earlier: claim, isOver: true, publishedAt: failed.completedAt + 1, isRedelivered: true)
+          #expect(try answered(lost) == .proceed, "published since")
+          // As soon as the job was enqueued: a copy of what is published again with the old timestamp says when it was first received.
+          let again = driver.ask(
+            job, id: id, firstSeen: failed.completedAt + 1, earlier: claim, isOver: true, enqueuedAt: start)
+          #expect(try answered(again) == .proceed, "published since")
           let replayed = driver.ask(job, id: id, earlier: claim)
           #expect(try answered(replayed) == .proceed)
           #expect(
@@ -84,9 +92,9 @@ extension RedisAdmissionStoreTests {
           outcome: .throttled, attempts: 0, sentAt: nil, completedAt: driver.now.unixMilliseconds)
         let job = makeJob(token: "dropped")
         driver.rememberFate(dropped, claim: 0, of: job, id: 3)
-        let again = driver.ask(job, id: 3, enqueuedAt: start, isRedelivered: true)
+        let again = driver.ask(job, id: 3, publishedAt: start, isRedelivered: true)
         #expect(try Answered(driver.answer(again)) == .duplicate(dropped))
-        let later = driver.ask(job, id: 3, enqueuedAt: dropped.completedAt + 1_000, isRedelivered: true)
+        let later = driver.ask(job, id: 3, publishedAt: dropped.completedAt + 1_000, isRedelivered: true)
         #expect(try Answered(driver.answer(later)) == .proceed, "published since")
       }
     }

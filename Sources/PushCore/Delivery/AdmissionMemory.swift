@@ -178,15 +178,15 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return recallDead(request, now: now)?.asRepeated
   }
 
-  /// How the message ended; nil: it has not, as far as is known. What was published again since has another claim, or none yet: then a copy of
-  /// it is younger than the end. Of what is delivered again it is unknown when it was first received, so its claim alone says so.
+  /// How the message ended; nil: it has not, as far as is known. What was published again since has another claim, or none yet; but it is younger
+  /// than the end.
   private mutating func fate(
     of request: AdmissionRequest, _ key: JobKey, _ claim: Claim?, now: Now
   ) -> RememberedOutcome? {
     guard request.mayHaveEnded, !fates.isEmpty,
       let fate = fates.value(for: key, nowMilliseconds: now.monotonicMilliseconds),
       claim == nil || claim?.number == fate.claim,
-      claim != nil && !request.isReturning || request.enqueuedAt <= fate.outcome.completedAt
+      request.publishedAt <= fate.outcome.completedAt
     else { return nil }
     return fate.outcome
   }

@@ -18,6 +18,7 @@ package struct AdmissionRequest: Sendable {
   package var earlierClaim: UInt32 = 0
   package var isReturning = false
   package var isRedelivered = false
+  package var publishedAt: Int64 = 0
   package var takeover = Takeover.none
   package var isDropped = false
 
@@ -50,6 +51,7 @@ package struct AdmissionRequest: Sendable {
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
     isRedelivered = arrival.isRedelivered
+    publishedAt = arrival.publishedAt
     takeover = arrival.takeover
     isDropped = arrival.isDropped
     order = arrival.order
@@ -96,6 +98,8 @@ package struct JobArrival: Sendable {
   package var isReturning: Bool
   /// The broker delivered it before, to a worker that did not finish it.
   package var isRedelivered: Bool
+  /// When this message was published at the earliest, Unix milliseconds; 0: not known. What ended before was another one with its id.
+  package var publishedAt: Int64
   /// Which claims of others it ignores. It is marked ambiguous already, because it may have been sent.
   package var takeover: Takeover
   /// Over its device's rate it is dropped, and does not wait: then it supersedes no other job.
@@ -105,7 +109,8 @@ package struct JobArrival: Sendable {
 
   package init(
     enqueuedAt: Int64, order: JobOrder = .arrival, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
-    isRedelivered: Bool = false, takeover: Takeover = .none, isDropped: Bool = false, isOver: Bool = false
+    isRedelivered: Bool = false, publishedAt: Int64 = 0, takeover: Takeover = .none, isDropped: Bool = false,
+    isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
     self.order = order
@@ -113,6 +118,7 @@ package struct JobArrival: Sendable {
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning
     self.isRedelivered = isRedelivered
+    self.publishedAt = publishedAt
     self.takeover = takeover
     self.isDropped = isDropped
     self.isOver = isOver

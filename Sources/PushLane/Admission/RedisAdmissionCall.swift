@@ -53,10 +53,11 @@ struct RedisAdmissionCall {
       span[ask + 41] =
         (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1 | (request.isDropped ? 8 : 0)
         | (request.isRedelivered ? 16 : 0)
+      span.store(littleEndian: Double(request.publishedAt).bitPattern, at: ask + 42)
     }
     if isOrdered {
-      span.store(littleEndian: Double(request.order.earliest).bitPattern, at: ask + 42)
-      span.store(littleEndian: Double(request.order.latest).bitPattern, at: ask + 50)
+      span.store(littleEndian: Double(request.order.earliest).bitPattern, at: ask + 50)
+      span.store(littleEndian: Double(request.order.latest).bitPattern, at: ask + 58)
     }
     entries.append(entry)
   }
@@ -112,8 +113,8 @@ struct RedisAdmissionFormat {
     nameDevice = name.count - 3 - TargetKey.textCount
     ask = Self.argument(count: 21)
     askWithReceipt = Self.argument(count: 37)
-    askAgain = Self.argument(count: 42)
-    askInOrder = Self.argument(count: 58)
+    askAgain = Self.argument(count: 50)
+    askInOrder = Self.argument(count: 66)
     limits = settings.limits
     var bytes: [UInt8] = []
     for seconds in [settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds] {

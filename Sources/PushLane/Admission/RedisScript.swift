@@ -60,8 +60,7 @@ package enum RedisScript {
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
   /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate; plus 16 =
-  /// redelivered). For one
-  /// with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
+  /// redelivered), and when it was published at the earliest (Unix ms, 0: not known). For one with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
   /// separate key, `<prefix>{<device>}:s<hash of the collapse id>`, the newest first: each in decimal, the job's name in hex, a comma.
   /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
@@ -233,9 +232,9 @@ package enum RedisScript {
       local has_collapse = #ask > 21 and byte(ask, 22) ~= 0
       if has_collapse then whose = ' ' .. hex(sub(ask, 2, 9)) end
       -- Also of its own claim: it waited, and a newer one came meanwhile.
-      if has_collapse and #ask > 42 then
+      if has_collapse and #ask > 50 then
         ordered = device .. ':s' .. sub(ask, 22, 29)
-        local earliest, latest = number_of('<dd', ask, 43)
+        local earliest, latest = number_of('<dd', ask, 51)
         places = get(ordered) or ''
         -- Of a version that kept one.
         if #places > 0 and byte(places, -1) ~= 44 then places = places .. ',' end
@@ -325,10 +324,9 @@ package enum RedisScript {
       if #ask > 37 then
         before, how = sub(ask, 38, 41), byte(ask, 42) % 8
         local fate = (how % 2 == 1 or byte(ask, 42) > 15) and get(device .. ':f:' .. hex(name))
-        -- What was published again since has another claim, or none yet: then a copy of it is younger than the end. Of what is delivered
-        -- again it is unknown when it was first received.
+        -- What was published again since has another claim, or none yet; but it is younger than the end.
         if fate and #fate > 12 and (not claim or claim == sub(fate, 1, 4))
-          and (claim and how % 2 == 0 or number_of('<d', ask, 30) <= number_of('<d', fate, 5))
+          and number_of('<d', ask, 43) <= number_of('<d', fate, 5)
         then
           return sub(fate, 13)
         end

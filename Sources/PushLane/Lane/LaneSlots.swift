@@ -60,6 +60,12 @@ struct JobSlot: ~Copyable {
     if isPart, let pausedAt = metadata.pausedAt { return pausedAt }
     return min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999)
   }
+  /// When this message was published at the earliest, Unix milliseconds; 0: not known. A timestamp that is ahead says nothing.
+  @inline(__always)
+  private var publishedAt: Int64 {
+    let seconds = metadata.timestamp ?? 0
+    return max(metadata.firstSeen ?? 0, seconds > receivedAt / 1_000 ? 0 : seconds * 1_000)
+  }
   /// It takes over claims and does not wait for them. A worker that lost a delivery usually lives and gets its answer within a second, so a
   /// redelivered job waits once. But a possible poison job should crash this worker here, where it is isolated.
   @inline(__always)
@@ -74,6 +80,7 @@ struct JobSlot: ~Copyable {
     return JobArrival(
       enqueuedAt: enqueuedAt, order: order(hasWaited: hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
       isReturning: metadata.firstSeen != nil, isRedelivered: metadata.deliveryCount > 0,
+      publishedAt: publishedAt,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
   }
