@@ -103,7 +103,7 @@ package struct LaneSettings: Sendable {
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000
     lateWaitersMaximum = max(1, prefetch / 128)
-    usedMilliseconds = 60_000
+    usedMilliseconds = 86_400_000
     self.retry = retry
     self.onLimit = onLimit
     self.drainTimeoutMilliseconds = drainTimeoutMilliseconds
