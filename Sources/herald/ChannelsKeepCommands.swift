@@ -53,7 +53,8 @@ extension ChannelsCommand {
       abstract: "Deletes named channels that nobody sent to for a while.",
       discussion: """
         Counts from a channel's last broadcast by Herald, or from its creation. Channels without a name in the registry \
-        are somebody else's, and stay. So do those of running activities.
+        are somebody else's, and stay. So do those that Herald made for running activities; one that a start names itself \
+        does not.
         """)
 
     @OptionGroup var options: ChannelOptions
