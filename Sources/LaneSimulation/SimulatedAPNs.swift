@@ -89,7 +89,7 @@ package struct SimulatedAPNs: PushService {
     return lastAnswer?.answer
   }
 
-  package mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
+  package mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {
     guard let lastAnswer else { return }
     pools[lastAnswer.pool].advise(verdict.connection, place: lastAnswer.place, now: now)
   }

@@ -8,7 +8,7 @@ import PushSettings
 package import PushWorker
 
 /// The worker's HTTP server: `/livez`, `/readyz` and `/metrics` for probes and Prometheus, `/status` for operators, and for those who may
-/// change something `POST /credentials/NAME/revoke` and `unrevoke`.
+/// change something `POST /credentials/NAME/revoke` and `unrevoke`, `POST /pauses/lift`.
 package enum AdminServer {
   /// A connection without a request is closed after this.
   private static let idleSeconds: Int64 = 30
@@ -70,6 +70,16 @@ package enum AdminServer {
         return answer(.notFound, "no credential of this name is revoked\n")
       }
       return answer(.ok, "in use again\n")
+    }
+    router.post("pauses/lift") { request, context in
+      if let refusal = refusal(request, context, tokenFile) { return refusal }
+      let (credential, topic) = (
+        request.uri.queryParameters["credential"].map(String.init),
+        request.uri.queryParameters["topic"].map(String.init)
+      )
+      let lifted = await worker.liftPauses(credential: credential, topic: topic)
+      guard !lifted.isEmpty else { return answer(.notFound, "nothing of that is paused\n") }
+      return answer(.ok, "\(lifted.count)\n")
     }
     return router
   }

@@ -43,10 +43,29 @@ package struct AdminClient {
   /// Makes the worker use a revoked credential again.
   package func unrevoke(credential name: String) throws { try change(name, "unrevoke") }
 
-  private func change(_ name: String, _ action: String) throws {
-    guard !name.isEmpty, name.utf8.allSatisfy(Self.isNameByte) else {
-      throw Failure(description: "\"\(name)\" is not a credential's name")
+  /// Ends pauses in all lanes of the worker: of a credential, nil: of all; of a topic, nil: all. Returns their number.
+  package func liftPauses(credential: String?, topic: String?) throws -> Int {
+    var query: [String] = []
+    if let credential { query.append("credential=\(try checked(credential, "a credential's name"))") }
+    if let topic { query.append("topic=\(try checked(topic, "a topic"))") }
+    let token = try tokenFile.map { try AdminToken(file: $0) }
+    let answer = try ask("POST", "/pauses/lift?\(query.joined(separator: "&"))", token: token)
+    let text = String(decoding: answer.body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    guard answer.status == 200, let count = Int(text) else {
+      throw Failure(description: "\(endpoint) lifted no pause: \(text) (\(answer.status))")
     }
+    return count
+  }
+
+  private func checked(_ name: String, _ what: String) throws -> String {
+    guard !name.isEmpty, name.utf8.allSatisfy(Self.isNameByte) else {
+      throw Failure(description: "\"\(name)\" is not \(what)")
+    }
+    return name
+  }
+
+  private func change(_ name: String, _ action: String) throws {
+    _ = try checked(name, "a credential's name")
     let token = try tokenFile.map { try AdminToken(file: $0) }
     let answer = try ask("POST", "/credentials/\(name)/\(action)", token: token)
     guard answer.status == 200 else {

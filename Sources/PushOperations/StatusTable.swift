@@ -20,6 +20,7 @@ package enum StatusTable {
       guard let error = pool.lastError else { continue }
       lines.append("  \(pool.credential) \(pool.environment): \(error); next attempt in \(pool.backoffMs) ms")
     }
+    if !status.pauses.isEmpty { lines += [""] + PausesTable.lines(status.pauses) }
     if !status.revoked.isEmpty {
       lines.append("revoked: \(status.revoked.joined(separator: ", "))")
     }

@@ -12,6 +12,6 @@ struct HeraldCommand: AsyncParsableCommand {
       RunCommand.self, CheckCommand.self, SendCommand.self, EnqueueCommand.self, ResultsCommand.self,
       DeadLettersCommand.self, TokensCommand.self, ChannelsCommand.self, DevicesCommand.self, SegmentsCommand.self,
       JobsCommand.self, ActivitiesCommand.self, GatewayCommand.self, KeysCommand.self,
-      RevokeCommand.self, UnrevokeCommand.self,
+      PausesCommand.self, RevokeCommand.self, UnrevokeCommand.self,
     ])
 }

@@ -167,7 +167,7 @@ private struct PoisonPush: PushService {
     return answer
   }
 
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
   mutating func close() {}
 }
 

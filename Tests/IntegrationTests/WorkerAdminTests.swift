@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import PushCore
 import TestSupport
 import Testing
 
@@ -140,6 +141,51 @@ struct WorkerAdminTests {
     #expect(
       worker.lines.count { $0.contains("APNs refuses the credential (InvalidProviderToken)") } == 1, "\(worker.log)")
     #expect(worker.log.contains("the pause is over"), "\(worker.log)")
+    #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
+  }
+
+  /// 245 jobs with wrong device tokens stand before 20 good ones: the pause has a name, and a command ends it.
+  @Test func pauseHasAName_andIsLifted() throws {
+    let world = try WorkerWorld("pauses")
+    try world.simulator.setFaults("prefix=00bf,status=400,reason=BadDeviceToken")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    func job(_ id: String, _ token: String) -> String {
+      #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"token":"\#(token)"},"payload":{"aps":{"alert":"a"}}}"#
+    }
+    func publish(_ numbers: Range<Int>, _ prefix: String) throws {
+      for number in numbers {
+        try world.publish(
+          job("\(prefix)-\(number)", prefix + Hex.text(number, count: 28)), routingKey: "transactional")
+      }
+    }
+    try publish(0..<245, "00bf")
+    let line = "transactional pushes of the topic com.example.app: paused: of the last 200 none was accepted"
+    #expect(worker.waitForLine(line, seconds: 30), "\(worker.log)")
+    try publish(0..<20, "00fc")
+    let listed = try world.herald(["pauses", "list", "--json"])
+    let pause = try #require(listed.output.split(separator: "\n").first, "\(listed.errors)")
+    for part in [
+      #""class":"transactional""#, #""credential":"main""#, #""environment":"production""#,
+      #""topic":"com.example.app""#,
+      "(BadDeviceToken)", #""next_probe_ms":"#, #""since":"#,
+    ] {
+      #expect(pause.contains(part), "\(pause)")
+    }
+    #expect(try world.herald(["pauses", "list"]).output.contains("com.example.app"))
+    #expect(try world.herald(["pauses", "list", "--topic", "com.example.other"]).output == "nothing is paused\n")
+    let other = try world.herald(["pauses", "lift", "--topic", "com.example.other"])
+    #expect(other.status == 1 && other.errors.contains("nothing of that is paused"), "\(other.errors)")
+    let gauge =
+      "herald_apns_pause_start_timestamp_seconds{credential=\"main\",environment=\"production\",topic=\"com.example.app\",class=\"transactional\"}"
+    #expect(
+      world.admin("/metrics")?.body.contains(gauge) == true, "\(world.admin("/metrics")?.body.suffix(3_000) ?? "")")
+    try world.simulator.clearFaults()
+    let lifted = try world.herald(["pauses", "lift", "--credential", "main"])
+    #expect(lifted.status == 0 && lifted.output.hasSuffix("lifted\n"), "\(lifted.errors)")
+    #expect(worker.waitForLine("the pause is lifted by command", seconds: 10), "\(worker.log)")
+    #expect(try world.herald(["pauses", "list"]).output == "nothing is paused\n")
+    try world.waitForAccepted(20)
     #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
   }
 

@@ -160,6 +160,52 @@ import Testing
   }
 }
 
+/// A pause whose jobs may each be refused for reasons of their own.
+@Suite struct SeveralProbesTests {
+  private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (9_000 + milliseconds) * 1_000_000) }
+
+  private func probing(_ count: Int, at now: Int64) -> PauseState {
+    var pause = PauseState(probes: PauseState.severalProbes)
+    #expect(pause.refused(now: at(now - 15_000)) == true)
+    for _ in 0..<count { #expect(pause.decide(now: at(now)) == .probe) }
+    return pause
+  }
+
+  @Test func oneOfSeveralOpens() {
+    var pause = probing(4, at: 15_000)
+    #expect(pause.decide(now: at(15_001)) == .stop(milliseconds: 14_999))
+    for _ in 0..<3 { #expect(pause.refused(now: at(15_100)) == false) }
+    #expect(pause.since == at(0))
+    #expect(pause.accepted() == true)
+    #expect(pause.decide(now: at(15_101)) == .go && pause.since == nil)
+  }
+
+  @Test func allRefused_pauseTwiceAsLong() {
+    var pause = probing(4, at: 15_000)
+    for number in 0..<4 { #expect(pause.refused(now: at(15_100)) == (number == 3)) }
+    #expect(pause.probeMilliseconds(now: at(15_100)) == 30_000)
+    #expect(pause.since == at(0), "it goes on")
+  }
+
+  /// A trickle of bad jobs: it waits longer and longer too.
+  @Test func fewRefused_pauseTwiceAsLongOnceTheirTimeIsOver() {
+    var pause = probing(2, at: 15_000)
+    for _ in 0..<2 { #expect(pause.refused(now: at(15_100)) == false) }
+    #expect(pause.decide(now: at(30_000)) == .stop(milliseconds: 30_001))
+    #expect(pause.decide(now: at(60_000)) == .probe)
+  }
+
+  @Test func probeThatIsNotSent_isSentLater() {
+    var pause = probing(4, at: 15_000)
+    pause.probeNotSent(now: at(15_000))
+    #expect(pause.decide(now: at(15_001)) == .probe)
+    #expect(pause.decide(now: at(15_001)) == .stop(milliseconds: 14_999))
+    var first = probing(1, at: 15_000)
+    first.probeNotSent(now: at(15_000))
+    #expect(first.decide(now: at(15_001)) == .probe)
+  }
+}
+
 /// Which sends of a credential are paused, and which go on.
 @Suite struct PauseTableTests {
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (9_000 + milliseconds) * 1_000_000) }
@@ -172,7 +218,7 @@ import Testing
 
   /// A refused device token: the answer, then the action of its verdict.
   private func badToken(_ table: inout PauseTable, _ key: PauseKey, at time: Int64 = 0) -> PauseTable.Effect {
-    #expect(table.answered(key, proving: []) == false)
+    #expect(table.answered(key, proving: []).count == 0)
     return table.refused(.branchWhenNoneAccepted, key, now: at(time))
   }
 
@@ -185,9 +231,28 @@ import Testing
     #expect(table.decide(key(7, .transactional), now: at(1)) == .stop(milliseconds: 15_000), "a topic is all of it")
     #expect(table.decide(key(7, isBroadcast: true), now: at(1)) == .stop(milliseconds: 15_000))
     #expect(table.decide(key(8), now: at(1)) == .go)
-    #expect(table.answered(key(8), proving: accepted) == false)
-    #expect(table.answered(key(7), proving: accepted) == true)
+    #expect(table.answered(key(8), proving: accepted).count == 0)
+    #expect(table.answered(key(7), proving: accepted).count == 1)
     #expect(table.isQuiet)
+  }
+
+  @Test func pausesHaveNamesAndAreLifted() {
+    var table = PauseTable()
+    let label = PauseTable.Label(topic: "com.example.app", reason: "no")
+    #expect(table.refused(.topic, key(7), now: at(0)) == .paused)
+    table.name(.topic, key(7), label)
+    #expect(table.refused(.everything, key(8), now: at(1_000)) == .paused)
+    table.name(.everything, key(8), .init(reason: "never"))
+    #expect(
+      table.entries(now: at(2_000)) == [
+        .init(label: .init(reason: "never"), sinceMilliseconds: 1_000, probeMilliseconds: 14_000),
+        .init(label: label, sinceMilliseconds: 2_000, probeMilliseconds: 13_000),
+      ])
+    #expect(table.lift(topic: "com.example") == [])
+    #expect(table.lift(topic: "com.example.app") == [label])
+    #expect(table.entries(now: at(2_000)).count == 1)
+    #expect(table.lift(topic: nil) == [.init(reason: "never")])
+    #expect(table.isQuiet && table.decide(key(7), now: at(2_001)) == .go)
   }
 
   @Test func repeatedMeansFiveInARow() {
@@ -196,7 +261,7 @@ import Testing
       #expect(table.refused(.topicWhenRepeated, key(7), now: at(time)) == .none)
     }
     #expect(table.decide(key(7), now: at(5)) == .go)
-    #expect(table.answered(key(7), proving: accepted) == false)
+    #expect(table.answered(key(7), proving: accepted).count == 0)
     for time in 10..<14 as Range<Int64> {
       #expect(table.refused(.topicWhenRepeated, key(7), now: at(time)) == .none)
     }
@@ -224,9 +289,9 @@ import Testing
     #expect(table.refused(.branch, key(7, isBroadcast: true), now: at(0)) == .paused)
     #expect(table.decide(key(7, isBroadcast: true), now: at(1)) != .go)
     for jobClass in JobClass.allCases { #expect(table.decide(key(7, jobClass), now: at(1)) == .go) }
-    #expect(table.answered(key(7), proving: accepted) == false, "a push to a device proves nothing of broadcasts")
+    #expect(table.answered(key(7), proving: accepted).count == 0, "a push to a device proves nothing of broadcasts")
     #expect(table.decide(key(7, isBroadcast: true), now: at(2)) != .go)
-    #expect(table.answered(key(7, isBroadcast: true), proving: accepted) == true)
+    #expect(table.answered(key(7, isBroadcast: true), proving: accepted).count == 1)
     #expect(table.isQuiet)
   }
 
@@ -235,7 +300,7 @@ import Testing
     var table = PauseTable()
     var effects: [PauseTable.Effect] = []
     for time in 0..<1000 as Range<Int64> {
-      #expect(table.answered(key(7), proving: []) == false)
+      #expect(table.answered(key(7), proving: []).count == 0)
       effects.append(
         table.refused(.branchWhenNoneAccepted, key(7), acceptedElsewhere: at(time / 100 * 100), now: at(time)))
     }
@@ -261,10 +326,11 @@ import Testing
     #expect(table.decide(key(7, isBroadcast: true), now: at(202)) == .go)
     #expect(table.decide(key(8), now: at(202)) == .go)
     #expect(table.pausedCounts == (false, 1))
-    #expect(table.decide(key(7), now: at(15_201)) == .probe)
-    #expect(badToken(&table, key(7), at: 15_202) == .paused)
+    for _ in 0..<4 { #expect(table.decide(key(7), now: at(15_201)) == .probe) }
+    #expect(table.decide(key(7), now: at(15_201)) == .stop(milliseconds: 15_000))
+    for number in 0..<4 { #expect(badToken(&table, key(7), at: 15_202) == (number == 3 ? .paused : .none)) }
     #expect(table.decide(key(7), now: at(45_203)) == .probe)
-    #expect(table.answered(key(7), proving: accepted) == true)
+    #expect(table.answered(key(7), proving: accepted).count == 1)
     #expect(table.decide(key(7), now: at(45_204)) == .go)
     for time in 0..<199 as Range<Int64> { #expect(badToken(&table, key(7), at: 50_000 + time) != .paused) }
     #expect(badToken(&table, key(7), at: 51_000) == .paused, "counted anew")
@@ -275,7 +341,7 @@ import Testing
     for (proof, isPaused) in [([], true), (.environment, false), (accepted, false)] as [(PauseTable.Proof, Bool)] {
       var table = PauseTable()
       for time in 0..<199 as Range<Int64> { _ = badToken(&table, key(7), at: time) }
-      #expect(table.answered(key(7), proving: proof) == false)
+      #expect(table.answered(key(7), proving: proof).count == 0)
       #expect((badToken(&table, key(7), at: 300) == .paused) == isPaused, "\(proof)")
     }
   }
@@ -294,7 +360,7 @@ import Testing
       // Only answers after the first refused token count.
       if !isAccepted || last[key] != nil { last[key, default: []].append(isAccepted) }
       if isAccepted {
-        #expect(table.answered(key, proving: accepted) == false)
+        #expect(table.answered(key, proving: accepted).count == 0)
         continue
       }
       let isDue = (last[key]?.count ?? 0) >= 200 && last[key]?.suffix(200).contains(true) == false
@@ -312,7 +378,7 @@ import Testing
       if index % 5 < 3 {
         effects.append(badToken(&table, key(7), at: index))
       } else {
-        #expect(table.answered(key(7), proving: accepted) == false)
+        #expect(table.answered(key(7), proving: accepted).count == 0)
       }
       #expect(table.decide(key(7), now: at(index)) == .go)
     }
@@ -348,9 +414,9 @@ import Testing
   @Test func anAcceptanceOfAnOlderTokenProvesTheTopicAlone() {
     var table = PauseTable()
     #expect(table.hold(milliseconds: 1_200_000, now: at(0)) == true)
-    #expect(table.answered(key(7), proving: [.topic, .environment]) == false)
+    #expect(table.answered(key(7), proving: [.topic, .environment]).count == 0)
     #expect(table.decide(key(7), now: at(1)) != .go)
-    #expect(table.answered(key(7), proving: accepted) == true)
+    #expect(table.answered(key(7), proving: accepted).count == 1)
     #expect(table.decide(key(7), now: at(2)) == .go)
   }
 

@@ -164,7 +164,7 @@ private struct TwoPools: PushService {
     return answer
   }
 
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
 
   mutating func close() {}
 }

@@ -141,7 +141,7 @@ struct ScriptedPush: PushService {
     return nil
   }
 
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
   mutating func close() {}
 }
 

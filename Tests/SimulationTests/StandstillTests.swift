@@ -244,6 +244,6 @@ private struct OnePool: PushService {
     return answer
   }
 
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
   mutating func close() {}
 }

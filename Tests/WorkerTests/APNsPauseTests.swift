@@ -10,7 +10,7 @@ import Testing
     let bench = try APNsTestBench(apps: ["com.example.app", "com.example.other"])
     bench.judge = { service, answer, now in
       let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
-      if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }
+      if verdict.concernsService { service.apply(verdict, topic: "com.example.app", pool: PoolIndex(0), now: now) }
     }
     return bench
   }

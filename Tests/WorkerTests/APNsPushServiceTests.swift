@@ -265,7 +265,7 @@ import Testing
     bench.server.answer = { server, request in server.respond(request, status: next.0, body: next.1) }
     bench.judge = { service, answer, now in
       let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
-      if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }
+      if verdict.concernsService { service.apply(verdict, topic: "com.example.app", pool: PoolIndex(0), now: now) }
     }
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 1 })
@@ -293,7 +293,7 @@ import Testing
     }
     bench.judge = { service, answer, now in
       let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
-      if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }
+      if verdict.concernsService { service.apply(verdict, topic: "com.example.app", pool: PoolIndex(0), now: now) }
     }
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 1 })
@@ -310,7 +310,7 @@ import Testing
     }
     bench.judge = { service, answer, now in
       let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
-      if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }
+      if verdict.concernsService { service.apply(verdict, topic: "com.example.app", pool: PoolIndex(0), now: now) }
     }
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 1 })

@@ -329,7 +329,7 @@ struct LaneBenchPush: PushService {
 
   mutating func nextReleased() -> Ticket? { world.released.popLast() }
   mutating func nextAnswer(now: Now) -> PushAnswer? { world.answers.isEmpty ? nil : world.answers.removeFirst() }
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
   mutating func close() {}
 }
 

@@ -140,7 +140,7 @@ struct ReadmissionPush: PushService {
   }
 
   mutating func nextAnswer(now: Now) -> PushAnswer? { world.peers.answers.popLast() }
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
   mutating func close() {}
 }
 

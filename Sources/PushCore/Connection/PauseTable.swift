@@ -45,6 +45,44 @@ package struct PauseTable: Sendable {
     case warned
   }
 
+  /// What a pause is about, for people.
+  package struct Label: Hashable, Sendable {
+    /// Empty: the whole credential.
+    package let topic: String
+    /// `transactional pushes`, `bulk pushes` or `broadcasts`; empty: all of them.
+    package let branch: String
+    /// What APNs said, and what that means.
+    package let reason: String
+
+    package init(topic: String = "", branch: String = "", reason: String) {
+      self.topic = topic
+      self.branch = branch
+      self.reason = reason
+    }
+
+    /// `transactional`, `bulk` or `broadcasts`; nil: all of them.
+    package var branchWord: String? { branch.split(separator: " ").first.map(String.init) }
+
+    package var subject: String {
+      if topic.isEmpty { return "the credential" }
+      return branch.isEmpty ? "the topic \(topic)" : "\(branch) of the topic \(topic)"
+    }
+  }
+
+  /// One pause.
+  package struct Entry: Hashable, Sendable {
+    package let label: Label
+    package let sinceMilliseconds: Int64
+    /// Until its next probe may go out; 0: one may, or did.
+    package let probeMilliseconds: Int64
+
+    package init(label: Label, sinceMilliseconds: Int64, probeMilliseconds: Int64) {
+      self.label = label
+      self.sinceMilliseconds = sinceMilliseconds
+      self.probeMilliseconds = probeMilliseconds
+    }
+  }
+
   /// What an answer proves to be in order.
   package struct Proof: OptionSet, Sendable {
     package let rawValue: UInt8
@@ -61,7 +99,9 @@ package struct PauseTable: Sendable {
   /// A topic or a branch of it.
   private struct Watch: Sendable {
     var bits: UInt64
-    var pause = PauseState()
+    var pause: PauseState
+    /// Once it is paused.
+    var label: Label?
     /// Refusals since the last acceptance.
     var refusals = 0
     /// Answers since the last one that proved the environment.
@@ -76,6 +116,8 @@ package struct PauseTable: Sendable {
 
     init(bits: UInt64, lastRefusedAt: Instant) {
       self.bits = bits
+      // A device's token is refused for its own reasons: one that is wrong says little of the others.
+      pause = PauseState(probes: bits & 3 == 0 ? 1 : PauseState.severalProbes)
       self.lastRefusedAt = lastRefusedAt
       unprovenSince = lastRefusedAt
     }
@@ -118,6 +160,7 @@ package struct PauseTable: Sendable {
   package static let watchesMaximum = 128
 
   private var whole = PauseState()
+  private var wholeLabel: Label?
   private var watches: [Watch] = []
 
   package init() {}
@@ -128,6 +171,38 @@ package struct PauseTable: Sendable {
   /// Whether everything is paused, and how many topics and branches are.
   package var pausedCounts: (everything: Bool, topics: Int) {
     (!whole.isRunning, watches.count { !$0.pause.isRunning })
+  }
+
+  /// Everything that is paused.
+  package func entries(now: Instant) -> [Entry] {
+    ([(whole, wholeLabel)] + watches.map { ($0.pause, $0.label) }).compactMap { pause, label in
+      guard let since = pause.since, let probe = pause.probeMilliseconds(now: now) else { return nil }
+      return Entry(
+        label: label ?? Label(reason: ""), sinceMilliseconds: now.milliseconds(since: since), probeMilliseconds: probe)
+    }
+  }
+
+  /// Says what this pause is about, once it has begun or was renewed.
+  package mutating func name(_ scope: Scope, _ key: PauseKey, _ label: Label) {
+    switch scope {
+    case .everything: wholeLabel = label
+    case .topic, .topicWhenRepeated: if let index = index(of: key.topicBits) { watches[index].label = label }
+    case .branch, .branchWhenNoneAccepted: if let index = index(of: key.bits) { watches[index].label = label }
+    }
+  }
+
+  /// Ends pauses by command, and forgets the refusals that led to them.
+  /// - Parameter topic: those of this one alone; nil: all.
+  /// - Returns: what was paused.
+  package mutating func lift(topic: String?) -> [Label] {
+    var lifted: [Label] = []
+    if topic == nil, whole.accepted() { lifted.append(wholeLabel ?? Label(reason: "")) }
+    watches.removeAll { watch in
+      guard !watch.pause.isRunning, topic == nil || topic == watch.label?.topic else { return false }
+      lifted.append(watch.label ?? Label(reason: ""))
+      return true
+    }
+    return lifted
   }
 
   /// Whether such a job may be sent; a probe counts as sent.
@@ -166,25 +241,25 @@ package struct PauseTable: Sendable {
     if let index = index(of: key.bits) { watches[index].pause.probeNotSent(now: now) }
   }
 
-  /// An answer came; call this before `refused`. true: it ended a pause.
-  package mutating func answered(_ key: PauseKey, proving proof: Proof) -> Bool {
-    var isResumed = false
-    if proof.contains(.credential), whole.accepted() { isResumed = true }
+  /// An answer came; call this before `refused`. Returns the pauses that it ended.
+  package mutating func answered(_ key: PauseKey, proving proof: Proof) -> [Label] {
+    var resumed: [Label] = []
+    if proof.contains(.credential), whole.accepted() { resumed.append(wholeLabel ?? Label(reason: "")) }
     if proof.contains(.topic), let index = index(of: key.topicBits) {
-      if watches[index].pause.accepted() { isResumed = true }
+      if watches[index].pause.accepted() { resumed.append(watches[index].label ?? Label(reason: "")) }
       watches.swapRemove(at: index)
     }
-    guard let index = index(of: key.bits) else { return isResumed }
+    guard let index = index(of: key.bits) else { return resumed }
     if watches[index].answers == PauseTable.window { watches[index].beginBlock() }
     watches[index].answers += 1
     guard proof.contains(.environment) else {
       watches[index].unproven += 1
-      return isResumed
+      return resumed
     }
     watches[index].unproven = 0
-    if watches[index].pause.accepted() { isResumed = true }
+    if watches[index].pause.accepted() { resumed.append(watches[index].label ?? Label(reason: "")) }
     if watches[index].refusedTokens == 0, !watches[index].isWarned { watches.swapRemove(at: index) }
-    return isResumed
+    return resumed
   }
 
   /// An answer asked for a pause.

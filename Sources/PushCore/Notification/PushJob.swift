@@ -92,6 +92,9 @@ package struct PushJob: Sendable, ~Copyable {
       && (topic.count == app.count || all[end] == ASCII.dot)
   }
 
+  /// The topic that APNs gets.
+  package var topicText: String { String(decoding: bytes[(topic.isEmpty ? app : topic).range], as: UTF8.self) }
+
   /// The body has more than one target: a copy for one of them needs its own `to`.
   package var namesSeveral: Bool { targets.count > 1 || page.count > 1 }
 }

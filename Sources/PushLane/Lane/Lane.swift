@@ -456,7 +456,7 @@ package struct Lane<
         tokenGone(ticket, since: answer.unregisteredAt ?? now.unixMilliseconds)
         if let job, isToMembers(job) { verdict.fate = .unregisteredBefore }
       }
-      if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
+      if verdict.concernsService { tellService(verdict, of: job, ticket, now) }
       sends[ticket].uniqueID = answer.uniqueID
       // An orphan is never retried, so its times do not matter.
       let times = job.map { jobs[$0].times } ?? JobTimes(enqueuedAt: now.unixMilliseconds, expiration: nil)

@@ -81,6 +81,12 @@ extension Lane {
     queues[pool].jobsOnWire(jobClass, -1)
   }
 
+  /// The pool, the credential or the topic may have to wait.
+  mutating func tellService(_ verdict: Verdict, of job: Ticket?, _ send: Ticket, _ now: Now) {
+    let topic = verdict.pause == .none ? nil : job.map { jobs[$0].job.topicText }
+    push.apply(verdict, topic: topic ?? "", pool: sends[send].pool, now: now)
+  }
+
   /// Once in an interval: how each pool answers.
   mutating func lookAtShares(_ now: Now) {
     guard now.monotonic >= nextShareLook else { return }

@@ -32,7 +32,8 @@ package protocol PushService {
   mutating func nextAnswer(now: Now) -> PushAnswer?
 
   /// Acts on a verdict about the connection or its credential (renew the token, pause, close), apart from the job's fate.
-  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now)
+  /// - Parameter topic: of the job; empty where the verdict pauses nothing.
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now)
 
   /// Closes idle connections, and opens no more.
   mutating func close()

@@ -33,11 +33,13 @@ struct APNsPauses {
     tables[scope].probeNotSent(key, now: now)
   }
 
-  /// APNs answered. true: a pause is over.
-  mutating func answered(_ answered: APNsContext.Answered, tokenSerial: UInt32, now: Instant) -> Bool {
+  /// APNs answered. Returns the pauses that are over.
+  mutating func answered(
+    _ answered: APNsContext.Answered, tokenSerial: UInt32, now: Instant
+  ) -> [PauseTable.Label] {
     let scope = answered.scope
     if answered.answer.status == 200 { acceptances.accepted(answered.pauseKey, scope: scope, now: now) }
-    guard !tables[scope].isQuiet else { return false }
+    guard !tables[scope].isQuiet else { return [] }
     return tables[scope].answered(answered.pauseKey, proving: proof(answered, tokenSerial: tokenSerial))
   }
 
@@ -50,62 +52,73 @@ struct APNsPauses {
     }
   }
 
+  /// Ends pauses by command; topic nil: all of the scope.
+  mutating func lift(scope: Int, topic: String?) -> [PauseTable.Label] { tables[scope].lift(topic: topic) }
+
   /// Everything of the credential in this environment waits for probes, and at most this long for one. true: this is new.
-  mutating func hold(_ answered: APNsContext.Answered, milliseconds: Int64, now: Instant) -> Bool {
-    tables[answered.scope].hold(milliseconds: milliseconds, now: now)
+  mutating func hold(_ answered: APNsContext.Answered, milliseconds: Int64, because text: String, now: Instant) -> Bool
+  {
+    guard tables[answered.scope].hold(milliseconds: milliseconds, now: now) else { return false }
+    tables[answered.scope].name(.everything, answered.pauseKey, PauseTable.Label(reason: text))
+    return true
   }
 
   /// Everything of the credential in this environment is paused; nil: it was paused before.
   mutating func pauseAll(
     _ answered: APNsContext.Answered, because text: String, now: Instant, counters: inout APNsCounters
   ) -> APNsRemark? {
-    pause(.everything, answered, now, &counters, text)
+    pause(.everything, answered, now, &counters, PauseTable.Label(reason: text))
   }
 
   /// Applies a verdict. nil: nothing new.
+  /// - Parameter topic: of the refused job.
   mutating func apply(
-    _ pause: Verdict.Pause, _ answered: APNsContext.Answered, now: Instant, counters: inout APNsCounters
+    _ pause: Verdict.Pause, _ answered: APNsContext.Answered, topic: String, now: Instant, counters: inout APNsCounters
   ) -> APNsRemark? {
     let reason = answered.answer.reason?.name ?? "\(answered.answer.status)"
+    let branch = "\(answered.pauseKey.branchName)"
     switch pause {
     case .none, .channelCreation:
       return nil
     case .credential:
+      let label = PauseTable.Label(reason: "APNs refuses the credential (\(reason))")
       let first = answered.scope / Credentials.environments * Credentials.environments
       for other in first..<first + Credentials.environments where other != answered.scope {
-        _ = tables[other].refused(.everything, answered.pauseKey, now: now)
+        if tables[other].refused(.everything, answered.pauseKey, now: now) == .paused {
+          tables[other].name(.everything, answered.pauseKey, label)
+        }
       }
-      return self.pause(
-        .everything, answered, now, &counters,
-        "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
+      return self.pause(.everything, answered, now, &counters, label)
     case .credentialInEnvironment:
       return self.pause(
-        .everything, answered, now, &counters,
-        "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues")
+        .everything, answered, now, &counters, .init(reason: "the key is not for this environment (\(reason))"))
     case .credentialForApp:
       return self.pause(
-        .topic, answered, now, &counters, "an app is paused: the credential may not send to it (\(reason))")
+        .topic, answered, now, &counters,
+        .init(topic: topic, reason: "the credential may not send to this app (\(reason))"))
     case .topicWhenRepeated, .credentialWhenRepeated:
       return self.pause(
         .topicWhenRepeated, answered, now, &counters,
-        "a topic is paused: it was refused again and again (\(reason))")
+        .init(topic: topic, reason: "it was refused again and again (\(reason))"))
     case .topicAndClassWhenNoneAccepted:
       return self.pause(
         .branchWhenNoneAccepted, answered, now, &counters,
-        """
-        a topic's \(answered.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
-        accepted (\(reason)): their device tokens are of the other environment
-        """)
+        .init(
+          topic: topic, branch: branch,
+          reason: """
+            of the last \(PauseTable.window) none was accepted (\(reason)): their device tokens are of the other \
+            environment
+            """))
     case .broadcastsOfApp:
       return self.pause(
         .branch, answered, now, &counters,
-        "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
+        .init(topic: topic, branch: branch, reason: "enable broadcasts for its bundle id (\(reason))"))
     }
   }
 
   private mutating func pause(
     _ scope: PauseTable.Scope, _ answered: APNsContext.Answered, _ now: Instant, _ counters: inout APNsCounters,
-    _ text: @autoclosure () -> String
+    _ label: @autoclosure () -> PauseTable.Label
   ) -> APNsRemark? {
     let key = answered.pauseKey
     let elsewhere = scope == .branchWhenNoneAccepted ? acceptances.last(key, scope: answered.scope) : nil
@@ -114,14 +127,16 @@ struct APNsPauses {
       return nil
     case .paused:
       counters.pauses += 1
-      return (.error, text())
+      let label = label()
+      tables[answered.scope].name(scope, key, label)
+      return (.error, "\(label.subject): paused: \(label.reason); jobs wait in the retry queues")
     case .warned:
       counters.badDeviceTokenWarnings += 1
       return (
         .warning,
         """
-        of the last \(PauseTable.window) of a topic's \(key.branchName) at least \(PauseTable.warningMinimum) had device \
-        tokens that APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?
+        of the last \(PauseTable.window) \(label().subject) at least \(PauseTable.warningMinimum) had device tokens that \
+        APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?
         """
       )
     }

@@ -204,15 +204,16 @@ package final class APNsPushService: PushService {
       return nil
     }
     lastAnswer = answered
-    if answered.answer.kind == .response,
-      pauses.answered(answered, tokenSerial: tokens[answered.credentialPlace]?.serial ?? 0, now: now.monotonic)
-    {
-      say(answered.pool, (.info, "accepted again: the pause is over"))
+    if answered.answer.kind == .response {
+      let serial = tokens[answered.credentialPlace]?.serial ?? 0
+      for label in pauses.answered(answered, tokenSerial: serial, now: now.monotonic) {
+        say(answered.pool, (.info, "\(label.subject): accepted again: the pause is over"))
+      }
     }
     return answered.answer
   }
 
-  package func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
+  package func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {
     guard let answered = lastAnswer else { preconditionFailure("a verdict is about an answer that was reported") }
     switch verdict.connection {
     case .keep: break
@@ -224,7 +225,8 @@ package final class APNsPushService: PushService {
     let isMended = applyToToken(verdict.token, answered, now)
     say(
       answered.pool,
-      pauses.apply(isMended ? .none : verdict.pause, answered, now: now.monotonic, counters: &context.counters))
+      pauses.apply(
+        isMended ? .none : verdict.pause, answered, topic: topic, now: now.monotonic, counters: &context.counters))
   }
 
   package func close() {
@@ -255,6 +257,19 @@ package final class APNsPushService: PushService {
     }
   }
 
+  package func activePauses(now: Now) -> [APNsPause] {
+    credentials.all.enumerated().flatMap { place, credential in
+      APNsEnvironment.allCases.enumerated().flatMap { offset, environment -> [APNsPause] in
+        guard let credential else { return [] }
+        return pauses[place * Credentials.environments + offset].entries(now: now.monotonic).map { entry in
+          APNsPause(
+            credential: credential.name, environment: environment, label: entry.label,
+            since: now.unixMilliseconds - entry.sinceMilliseconds, probeMilliseconds: entry.probeMilliseconds)
+        }
+      }
+    }
+  }
+
   // MARK: - Tokens
 
   /// Returns whether the next requests carry another token than the one that was refused.
@@ -265,7 +280,8 @@ package final class APNsPushService: PushService {
     switch effect {
     case .none: break
     case .held(let milliseconds):
-      guard pauses.hold(answered, milliseconds: milliseconds, now: now.monotonic) else { break }
+      let text = "APNs says that the provider token was renewed too often (TooManyProviderTokenUpdates)"
+      guard pauses.hold(answered, milliseconds: milliseconds, because: text, now: now.monotonic) else { break }
       context.counters.pauses += 1
       sayRenewedTooOften(answered, "its jobs wait in the retry queues until a probe is accepted")
     case .changed:
@@ -294,6 +310,21 @@ package final class APNsPushService: PushService {
         restarted lately; \(consequence)
         """
       ))
+  }
+
+  /// Ends a credential's pauses in all its environments, nil: every credential's; topic nil: all of them.
+  package func liftPauses(of name: String?, topic: String?) {
+    for place in credentials.all.indices where name == nil || credentials.all[place]?.name == name {
+      for scope in place * Credentials.environments..<(place + 1) * Credentials.environments {
+        for label in pauses.lift(scope: scope, topic: topic) {
+          guard
+            let pool = pools[scope * Credentials.poolKinds..<(scope + 1) * Credentials.poolKinds].compactMap(\.self)
+              .first
+          else { continue }
+          context.say(pool.notice(.notice, "\(label.subject): the pause is lifted by command"))
+        }
+      }
+    }
   }
 
   // MARK: - Pools

@@ -51,6 +51,38 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
   }
 }
 
+/// What is paused now, of a credential in an environment.
+package struct APNsPause: Sendable {
+  package var credential: String
+  package var environment: APNsEnvironment
+  package var label: PauseTable.Label
+  /// When it began, Unix milliseconds.
+  package var since: Int64
+  /// Until its next probe may go out; 0: one may, or did.
+  package var probeMilliseconds: Int64
+  /// The number of lanes that pause it.
+  package var lanes = 1
+
+  /// Lanes pause by themselves: what several pause is one pause, since the first.
+  package static func merged(_ pauses: [APNsPause]) -> [APNsPause] {
+    var merged: [APNsPause] = []
+    for pause in pauses {
+      let known = merged.firstIndex {
+        $0.credential == pause.credential && $0.environment == pause.environment && $0.label.topic == pause.label.topic
+          && $0.label.branch == pause.label.branch
+      }
+      guard let known else {
+        merged.append(pause)
+        continue
+      }
+      merged[known].since = min(merged[known].since, pause.since)
+      merged[known].probeMilliseconds = min(merged[known].probeMilliseconds, pause.probeMilliseconds)
+      merged[known].lanes += 1
+    }
+    return merged.sorted { $0.since < $1.since }
+  }
+}
+
 /// One pool's state, for metrics and `/status`.
 package struct APNsPoolSnapshot: Sendable {
   /// Connections by state, named as in metrics.

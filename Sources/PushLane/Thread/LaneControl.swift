@@ -18,6 +18,19 @@ package struct LaneUpdate: Sendable {
   }
 }
 
+/// Pauses that end by command.
+package struct PauseLift: Sendable {
+  /// nil: of every credential.
+  package let credential: String?
+  /// nil: everything that is paused of it.
+  package let topic: String?
+
+  package init(credential: String?, topic: String?) {
+    self.credential = credential
+    self.topic = topic
+  }
+}
+
 /// Requests from other threads to a lane, and its answers. The lane checks it once a turn.
 package final class LaneControl: Sendable {
   private struct State {
@@ -27,6 +40,7 @@ package final class LaneControl: Sendable {
     var update: LaneUpdate?
     /// Names of credentials, since the last update.
     var revocations: [String] = []
+    var lifts: [PauseLift] = []
     var requests: [ReportRequest] = []
     /// The lane's last report.
     var lastReport: LaneReport?
@@ -66,6 +80,11 @@ package final class LaneControl: Sendable {
   /// End this credential's connections now, and do not use it until an update without it.
   package func revoke(credential: String) {
     change { $0.revocations.append(credential) }
+  }
+
+  /// End these pauses now.
+  package func lift(_ pauses: PauseLift) {
+    change { $0.lifts.append(pauses) }
   }
 
   /// The lane's report; nil if it does not answer within the time, or has ended.
@@ -114,9 +133,10 @@ package final class LaneControl: Sendable {
     state.withLock { state in
       let asked = Asked(
         isDrainWanted: state.isDrainWanted, isStopWanted: state.isStopWanted, update: state.update.take(),
-        revocations: state.revocations, requests: state.requests)
+        revocations: state.revocations, lifts: state.lifts, requests: state.requests)
       if !asked.requests.isEmpty { state.requests = [] }
       if !asked.revocations.isEmpty { state.revocations = [] }
+      if !asked.lifts.isEmpty { state.lifts = [] }
       return asked
     }
   }
@@ -127,6 +147,7 @@ package final class LaneControl: Sendable {
     let isStopWanted: Bool
     let update: LaneUpdate?
     let revocations: [String]
+    let lifts: [PauseLift]
     let requests: [ReportRequest]
   }
 

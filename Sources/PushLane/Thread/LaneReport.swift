@@ -54,6 +54,7 @@ package struct LaneReport: Sendable {
   /// Silences of Redis for which an admission was decided without it.
   package var redisSilences: UInt64 = 0
   package var pools: [APNsPoolSnapshot] = []
+  package var activePauses: [APNsPause] = []
   /// Pools with jobs and without a good answer for a while: most of their jobs are put off.
   package var stuckPools = 0
   package var responses: [Responses] = []

@@ -24,6 +24,8 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
   var reload: (inout ThreadLane, LaneUpdate) -> Void = { _, _ in }
   /// Ends a credential's connections.
   var revoke: (inout ThreadLane, String) -> Void = { _, _ in }
+  /// Ends pauses.
+  var lift: (inout ThreadLane, PauseLift) -> Void = { _, _ in }
   /// Returns its jobs to the broker, and recreates what this step waits for.
   var restart: (inout ThreadLane, DeliveryStep) -> Void = { _, _ in }
   var standstill = LaneStandstill()
@@ -117,6 +119,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     let asked = control.take()
     if let update = asked.update { reload(&lane, update) }
     for credential in asked.revocations { revoke(&lane, credential) }
+    for asked in asked.lifts { lift(&lane, asked) }
     let isAtEnd = endsWhenExhausted && lane.isExhausted && lane.jobsInFlight == 0
     if asked.isDrainWanted || isAtEnd { lane.beginDrain() }
     if !asked.requests.isEmpty { control.tell(report(), asked.requests) }

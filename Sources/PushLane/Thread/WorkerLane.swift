@@ -53,6 +53,7 @@ package final class WorkerLane: LoopWork {
         lane.update(onLimit: update.limits.onLimit)
       },
       revoke: { lane, credential in lane.push.revoke(credential: credential) },
+      lift: { lane, lift in lane.push.liftPauses(of: lift.credential, topic: lift.topic) },
       restart: { lane, step in WorkerLane.restart(&lane, at: step, loop.now) },
       standstill: LaneStandstill(settings: standstill))
   }
@@ -101,6 +102,7 @@ package final class WorkerLane: LoopWork {
     report.tlsFailures = apns.tlsFailures
     report.clockSkewSeconds = lane.push.clockSkewSeconds
     report.pools = lane.push.poolSnapshots(now: now)
+    report.activePauses = lane.push.activePauses(now: now)
   }
 
   /// The lane stands still: its jobs return to the broker, and what they wait for is recreated.

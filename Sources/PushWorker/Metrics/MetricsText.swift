@@ -173,6 +173,15 @@ package enum MetricsText {
     for (labels, value) in topics.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["credential": labels[0], "environment": labels[1]], value)
     }
+    out.family(
+      "herald_apns_pause_start_timestamp_seconds", .gauge, "Each pause, while it lasts, and when it began.")
+    for pause in APNsPause.merged(reports.flatMap(\.activePauses)) {
+      out.sample(
+        [
+          "credential": pause.credential, "environment": "\(pause.environment)", "topic": pause.label.topic,
+          "class": pause.label.branchWord ?? "",
+        ], Int(pause.since / 1_000))
+    }
     out.family("herald_apns_pauses_total", .counter, "Pauses of credentials and topics that began.")
     out.sample([:], reports.reduce(0) { $0 + $1.pauses })
     out.family(

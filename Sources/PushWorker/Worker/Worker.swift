@@ -151,6 +151,13 @@ package final class Worker: Sendable {
     return sharing != nil
   }
 
+  /// Ends pauses in every lane: of a credential, nil: of all; of a topic, nil: all. Returns what was paused.
+  package func liftPauses(credential: String?, topic: String?) async -> [WorkerStatus.Pause] {
+    let lifted = await status().pauses.filter { $0.isOf(credential: credential, topic: topic) }
+    for control in controls { control.lift(PauseLift(credential: credential, topic: topic)) }
+    return lifted
+  }
+
   /// Uses a revoked credential again. false: it is not revoked.
   package func unrevoke(credential name: String) -> Bool {
     let wasRevoked = current.withLock { current in

@@ -32,6 +32,28 @@ package struct WorkerStatus: Codable, Sendable {
     package var lastError: String?
   }
 
+  /// What APNs refuses, so that its jobs wait for a probe.
+  package struct Pause: Codable, Sendable {
+    package var credential: String
+    package var environment: String
+    /// null: everything of the credential.
+    package var topic: String?
+    /// `transactional`, `bulk` or `broadcasts`; null: all of the topic.
+    package var `class`: String?
+    package var reason: String
+    /// Unix milliseconds.
+    package var since: Int64
+    /// Until the next probe may go out; 0: one may, or did.
+    package var nextProbeMs: Int64
+    /// The number of lanes that pause it.
+    package var lanes: Int
+
+    /// Whether a lift with these arguments ends it.
+    package func isOf(credential: String?, topic: String?) -> Bool {
+      (credential ?? self.credential) == self.credential && (topic == nil || topic == self.topic)
+    }
+  }
+
   package struct Lane: Codable, Sendable {
     package var name: String
     /// Whether the lane's loop turns; if not, the other values are from its last report.
@@ -48,6 +70,7 @@ package struct WorkerStatus: Codable, Sendable {
   package var version: String
   package var lanes: [Lane]
   package var pools: [Pool]
+  package var pauses: [Pause]
   /// Credentials that a command revoked: they are not used until their key changes.
   package var revoked: [String]
   /// GOAWAY frames from APNs, by reason; `none` if they gave none.
@@ -78,6 +101,7 @@ package struct WorkerStatus: Codable, Sendable {
     version = Herald.version
     lanes = []
     pools = []
+    pauses = APNsPause.merged(reports.compactMap(\.report).flatMap(\.activePauses)).map(Pause.init)
     goaways = [:]
     ended = [:]
     tlsFailures = 0
@@ -96,6 +120,15 @@ package struct WorkerStatus: Codable, Sendable {
       connectionsOpened += report.connectionsOpened
       connectionsFailed += report.connectionsFailed
     }
+  }
+}
+
+extension WorkerStatus.Pause {
+  init(_ pause: APNsPause) {
+    self.init(
+      credential: pause.credential, environment: "\(pause.environment)",
+      topic: pause.label.topic.isEmpty ? nil : pause.label.topic, class: pause.label.branchWord,
+      reason: pause.label.reason, since: pause.since, nextProbeMs: pause.probeMilliseconds, lanes: pause.lanes)
   }
 }
 
