@@ -78,7 +78,8 @@ struct WorkerClockTests {
   }
 
   /// Redis comes a little later: until then nobody has confirmed its clock, by which all jobs are over.
-  @Test func whatIsOverByItsClockAlone_waitsForRedis() throws {
+  /// - Parameter areRedelivered: another worker had them, and was killed.
+  @Test(arguments: [false, true]) func whatIsOverByItsClockAlone_waitsForRedis(areRedelivered: Bool) throws {
     let redis = try RedisServer()
     let world = try WorkerWorld("unsure", redisURL: redis.url)
     let expiration = Int(Date().timeIntervalSince1970) + 90
@@ -88,6 +89,16 @@ struct WorkerClockTests {
     }
     let enqueued = try world.herald(["enqueue"], input: jobs.joined(separator: "\n") + "\n")
     #expect(enqueued.status == 0, "\(enqueued.errors)")
+    if areRedelivered {
+      try world.simulator.setFaults("silence")
+      let killed = try world.startWorker()
+      let haveAll = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+        world.admin("/metrics")?.body.contains("herald_jobs_in_flight 20\n") == true ? true : nil
+      }
+      #expect(haveAll == true, "\(killed.log)")
+      killed.child.kill()
+      try world.simulator.clearFaults()
+    }
     redis.stop()
     let worker = try world.startWorker(secondsAhead: 7_200)
     defer { _ = worker.drain(seconds: 30) }

@@ -126,14 +126,18 @@ extension Lane {
 
   /// A job that is over by a clock that nobody has confirmed yet waits in the first retry queue: Redis or APNs may soon say otherwise.
   mutating func putOffIfUnsure(_ job: Ticket, _ now: Now) -> Bool {
-    guard now.monotonic < unsureUntil, !clock.isConfirmed, mayBePutOff(job), isOver(job, now) else { return false }
+    guard now.monotonic < unsureUntil, !clock.isConfirmed, mayBePutOff(job, evenPoison: true), isOver(job, now) else {
+      return false
+    }
     putOff(job, seconds: settings.retry.delaysSeconds[0], now)
     return true
   }
 
   /// Nothing was asked about it, and it may have a copy.
-  func mayBePutOff(_ job: Ticket) -> Bool {
-    jobs[job].nextTarget == 0 && jobs[job].refusal == nil && jobs[job].isolation == .process && !jobs[job].takesOver
+  /// - Parameter evenPoison: a job that may be poison may have one too, which carries on how often it was delivered.
+  func mayBePutOff(_ job: Ticket, evenPoison: Bool = false) -> Bool {
+    jobs[job].nextTarget == 0 && jobs[job].refusal == nil && jobs[job].isolation == .process
+      && (evenPoison ? !jobs[job].tag.isIsolated : !jobs[job].takesOver)
   }
 
   /// It waits as a whole in a retry queue.
