@@ -78,7 +78,9 @@ package enum AdminServer {
         request.uri.queryParameters["topic"].map(String.init)
       )
       let lifted = await worker.liftPauses(credential: credential, topic: topic)
-      guard !lifted.isEmpty else { return answer(.notFound, "nothing of that is paused\n") }
+      guard !lifted.isEmpty else {
+        return answer(.notFound, "nothing of that is paused: herald pauses list shows what is\n")
+      }
       return answer(.ok, "\(lifted.count)\n")
     }
     return router

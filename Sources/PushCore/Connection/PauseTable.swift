@@ -100,8 +100,8 @@ package struct PauseTable: Sendable {
   private struct Watch: Sendable {
     var bits: UInt64
     var pause: PauseState
-    /// Once it is paused.
-    var label: Label?
+    /// Told once it is paused.
+    var label = Label(reason: "")
     /// Refusals since the last acceptance.
     var refusals = 0
     /// Answers since the last one that proved the environment.
@@ -160,7 +160,7 @@ package struct PauseTable: Sendable {
   package static let watchesMaximum = 128
 
   private var whole = PauseState()
-  private var wholeLabel: Label?
+  private var wholeLabel = Label(reason: "")
   private var watches: [Watch] = []
 
   package init() {}
@@ -175,10 +175,10 @@ package struct PauseTable: Sendable {
 
   /// Everything that is paused.
   package func entries(now: Instant) -> [Entry] {
-    ([(whole, wholeLabel)] + watches.map { ($0.pause, $0.label) }).compactMap { pause, label in
+    if isQuiet { return [] }
+    return ([(whole, wholeLabel)] + watches.map { ($0.pause, $0.label) }).compactMap { pause, label in
       guard let since = pause.since, let probe = pause.probeMilliseconds(now: now) else { return nil }
-      return Entry(
-        label: label ?? Label(reason: ""), sinceMilliseconds: now.milliseconds(since: since), probeMilliseconds: probe)
+      return Entry(label: label, sinceMilliseconds: now.milliseconds(since: since), probeMilliseconds: probe)
     }
   }
 
@@ -196,10 +196,10 @@ package struct PauseTable: Sendable {
   /// - Returns: what was paused.
   package mutating func lift(topic: String?) -> [Label] {
     var lifted: [Label] = []
-    if topic == nil, whole.accepted() { lifted.append(wholeLabel ?? Label(reason: "")) }
+    if topic == nil, whole.accepted() { lifted.append(wholeLabel) }
     watches.removeAll { watch in
-      guard !watch.pause.isRunning, topic == nil || topic == watch.label?.topic else { return false }
-      lifted.append(watch.label ?? Label(reason: ""))
+      guard !watch.pause.isRunning, topic == nil || topic == watch.label.topic else { return false }
+      lifted.append(watch.label)
       return true
     }
     return lifted
@@ -244,9 +244,9 @@ package struct PauseTable: Sendable {
   /// An answer came; call this before `refused`. Returns the pauses that it ended.
   package mutating func answered(_ key: PauseKey, proving proof: Proof) -> [Label] {
     var resumed: [Label] = []
-    if proof.contains(.credential), whole.accepted() { resumed.append(wholeLabel ?? Label(reason: "")) }
+    if proof.contains(.credential), whole.accepted() { resumed.append(wholeLabel) }
     if proof.contains(.topic), let index = index(of: key.topicBits) {
-      if watches[index].pause.accepted() { resumed.append(watches[index].label ?? Label(reason: "")) }
+      if watches[index].pause.accepted() { resumed.append(watches[index].label) }
       watches.swapRemove(at: index)
     }
     guard let index = index(of: key.bits) else { return resumed }
@@ -257,7 +257,7 @@ package struct PauseTable: Sendable {
       return resumed
     }
     watches[index].unproven = 0
-    if watches[index].pause.accepted() { resumed.append(watches[index].label ?? Label(reason: "")) }
+    if watches[index].pause.accepted() { resumed.append(watches[index].label) }
     if watches[index].refusedTokens == 0, !watches[index].isWarned { watches.swapRemove(at: index) }
     return resumed
   }

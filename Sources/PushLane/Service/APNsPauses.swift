@@ -76,7 +76,7 @@ struct APNsPauses {
     _ pause: Verdict.Pause, _ answered: APNsContext.Answered, topic: String, now: Instant, counters: inout APNsCounters
   ) -> APNsRemark? {
     let reason = answered.answer.reason?.name ?? "\(answered.answer.status)"
-    let branch = "\(answered.pauseKey.branchName)"
+    let key = answered.pauseKey
     switch pause {
     case .none, .channelCreation:
       return nil
@@ -104,7 +104,7 @@ struct APNsPauses {
       return self.pause(
         .branchWhenNoneAccepted, answered, now, &counters,
         .init(
-          topic: topic, branch: branch,
+          topic: topic, branch: "\(key.branchName)",
           reason: """
             of the last \(PauseTable.window) none was accepted (\(reason)): their device tokens are of the other \
             environment
@@ -112,7 +112,7 @@ struct APNsPauses {
     case .broadcastsOfApp:
       return self.pause(
         .branch, answered, now, &counters,
-        .init(topic: topic, branch: branch, reason: "enable broadcasts for its bundle id (\(reason))"))
+        .init(topic: topic, branch: "\(key.branchName)", reason: "enable broadcasts for its bundle id (\(reason))"))
     }
   }
 

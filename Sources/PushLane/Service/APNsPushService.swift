@@ -258,16 +258,19 @@ package final class APNsPushService: PushService {
   }
 
   package func activePauses(now: Now) -> [APNsPause] {
-    credentials.all.enumerated().flatMap { place, credential in
-      APNsEnvironment.allCases.enumerated().flatMap { offset, environment -> [APNsPause] in
-        guard let credential else { return [] }
-        return pauses[place * Credentials.environments + offset].entries(now: now.monotonic).map { entry in
-          APNsPause(
-            credential: credential.name, environment: environment, label: entry.label,
-            since: now.unixMilliseconds - entry.sinceMilliseconds, probeMilliseconds: entry.probeMilliseconds)
+    var active: [APNsPause] = []
+    for (place, credential) in credentials.all.enumerated() {
+      guard let credential else { continue }
+      for (offset, environment) in APNsEnvironment.allCases.enumerated() {
+        for entry in pauses[place * Credentials.environments + offset].entries(now: now.monotonic) {
+          active.append(
+            APNsPause(
+              credential: credential.name, environment: environment, label: entry.label,
+              since: now.unixMilliseconds - entry.sinceMilliseconds, probeMilliseconds: entry.probeMilliseconds))
         }
       }
     }
+    return active
   }
 
   // MARK: - Tokens
