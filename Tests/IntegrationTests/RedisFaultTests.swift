@@ -348,26 +348,27 @@ struct RedisFaultTests {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 20)
     _ = try driver.admit(makeJob(token: "first"), id: 0)
-    var id: UInt64 = 1
+    var (id, outageCount) = (UInt64(1), 0)
     for _ in 0..<6 {
+      let start = driver.now.monotonic
       server.pause()
-      let end = driver.now.monotonic.adding(milliseconds: 150)
-      while driver.now.monotonic < end {
+      while driver.now.monotonic < start.adding(milliseconds: 150) {
         #expect(
           [.proceed, .repeated(.proceed)].contains(try Answered(driver.admit(makeJob(token: "slow-\(id)"), id: id))))
         id += 1
       }
       server.resume()
-      // Redis itself answers again: not within 20 ms while others use the machine, so not always at the first question.
-      let limit = driver.now.monotonic.adding(milliseconds: 10_000)
+      // Redis itself answers again: not always the first question, while others use the machine.
       while try Answered(driver.admit(makeJob(token: "slow-\(id)"), id: id)) != .proceed {
         id += 1
-        try #require(driver.now.monotonic < limit, "Redis answers nothing")
+        try #require(driver.now.monotonic < start.adding(milliseconds: 10_000), "Redis answers nothing")
       }
       id += 1
+      // On a machine that stood still it was an outage.
+      if driver.now.monotonic >= start.adding(milliseconds: 400) { outageCount += 1 }
     }
     #expect(driver.state.counters.timeouts > 20)
-    #expect(notices(driver.state).isEmpty && driver.state.degradation(of: .duplicates) == nil)
+    #expect(notices(driver.state).count <= 2 * outageCount && driver.state.degradation(of: .duplicates) == nil)
     driver.state.close()
     server.stop()
   }
@@ -488,6 +489,7 @@ struct RedisFaultTests {
 /// Starts a server whose data takes a while to load, beside the test.
 private final class LoadingStart: Sendable {
   private let done = Atomic(false)
+  var isDone: Bool { done.load(ordering: .acquiring) }
 
   init(_ server: RedisServer) {
     DispatchQueue.global().async { [self] in
@@ -495,6 +497,4 @@ private final class LoadingStart: Sendable {
       done.store(true, ordering: .releasing)
     }
   }
-
-  var isDone: Bool { done.load(ordering: .acquiring) }
 }
