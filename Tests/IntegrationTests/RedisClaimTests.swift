@@ -220,6 +220,29 @@ extension RedisAdmissionStoreTests {
     try run(.redis, outcomeSeconds: 1, claimSeconds: 1, Scenario(hours: hours, isAdmitted: isAdmitted))
   }
 
+  /// What was charged while there was a limit holds up nothing without one; what APNs refused does.
+  @Test(arguments: Kind.allCases) func aLimitThatIsTakenAway_leavesNothing(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        func update(_ limits: RateLimits) {
+          if let state = driver.state as? RedisAdmissionStore { state.update(limits: limits) }
+          if let state = driver.state as? MemoryAdmissionStore { state.update(limits: limits) }
+        }
+        let job = makeJob(token: "freed")
+        let limit = RateLimits(RateLimit(burst: 1, perSecond: 0.01))
+        update(limit)
+        #expect(try [1, 2].map { try Answered(driver.admit(job, id: $0)) } == [.proceed, .limited])
+        update(.none)
+        #expect(try [2, 3].map { try Answered(driver.admit(job, id: $0)) } == [.proceed, .proceed])
+        driver.state.tighten(job, device: TargetKey(job, target: 0), now: driver.now)
+        #expect(try Answered(driver.admit(job, id: 4)) == .limited)
+        update(limit)
+        #expect(try Answered(driver.admit(job, id: 4)) == .limited, "as before")
+      }
+    }
+    try run(kind, Scenario())
+  }
+
   /// A device's rate keeps its state when the configuration changes.
   @Test(arguments: Kind.allCases) func aRateStaysItselfAmongOthers(kind: Kind) throws {
     struct Scenario: AdmissionScenario {

@@ -221,7 +221,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       run = claim.run
     } else if request.isRated {
       if isSuperseded(request, now) { return .superseded }
-      let rateKey = RateKey(device: request.device, rule: request.rule.name)
+      let rateKey = RateKey(device: request.device, rule: request.rule.stateName)
       let nowMicroseconds = now.monotonicMilliseconds * 1000
       let known = rates.value(for: rateKey, nowMilliseconds: now.monotonicMilliseconds)
       if let limit = request.rule.limit?.share(of: settings.shares) {
@@ -311,7 +311,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
 
   /// APNs answered TooManyRequests for the device.
   package mutating func tighten(_ request: AdmissionRequest, now: Now) {
-    let key = RateKey(device: request.device, rule: request.rule.name)
+    let key = RateKey(device: request.device, rule: request.rule.stateName)
     runs &+= 1
     let state = RateState(
       tight: settings.tightMilliseconds * 1000,

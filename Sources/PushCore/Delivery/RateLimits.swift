@@ -63,8 +63,10 @@ package struct RateLimits: Hashable, Sendable {
 
 /// One rate, identified by app and push type: it stays the same rule if its numbers or its position change.
 package struct RateRule: Hashable, Sendable {
-  /// 32 bits of a hash of app and push type: names this rate's state of a device, here and in Redis.
+  /// 32 bits of a hash of app and push type.
   package let name: UInt32
+  /// Names this rate's state of a device, here and in Redis. Without a limit only APNs' refusals count, and nothing that a limit left.
+  package var stateName: UInt32 { limit == nil ? ~name : name }
   /// nil: no limit.
   package let limit: RateLimit?
   /// Its index in `RateLimits.rules`.

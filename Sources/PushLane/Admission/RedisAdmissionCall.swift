@@ -123,7 +123,7 @@ struct RedisAdmissionFormat {
     for rule in settings.limits.rules {
       Self.append(Double(rule.limit?.intervalMicroseconds ?? 0).bitPattern, to: &bytes)
       Self.append(Double(rule.limit?.toleranceMicroseconds ?? 0).bitPattern, to: &bytes)
-      Self.append(rule.name, to: &bytes)
+      Self.append(rule.stateName, to: &bytes)
     }
     self.settings = bytes
   }

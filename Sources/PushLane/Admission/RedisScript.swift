@@ -10,7 +10,7 @@ import PushCore
 ///
 /// | kind | fields |
 /// | --- | --- |
-/// | 1 | a rate: theoretical arrival (Unix µs, 7 bytes), name of its rule (`RateRule`, 4), its run (`RateState`, modulo 256) |
+/// | 1 | a rate: theoretical arrival (Unix µs, 7 bytes), name of its rule (`RateRule.stateName`, 4), its run (`RateState`, modulo 256) |
 /// | 2 | until when (Unix s, 4 bytes) delayed jobs may have separate keys, `<prefix>{<device>}:c<hash of the collapse id>` |
 /// | 3 | the token is dead: since when (Unix ms, a double), when that expires (Unix s, 4 bytes) |
 /// | 4 | until when (Unix s, 4 bytes) more jobs may be in separate keys, `<prefix>{<device>}:d:<name>`: a record each |

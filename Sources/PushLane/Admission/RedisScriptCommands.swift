@@ -54,7 +54,7 @@ struct RedisScriptCommands {
     rareCommand.append(RedisDeviceScript.tighten)
     rareCommand.append("1")
     appendKey(of: request)
-    let name = request.rule.name
+    let name = request.rule.stateName
     rareCommand.append((0..<4).map { UInt8(truncatingIfNeeded: name >> UInt32(8 * $0)) })
     rareCommand.append((request.rule.limit?.toleranceMicroseconds ?? 0) + tightMilliseconds * 1000)
     rareCommand.append(deviceSeconds)
