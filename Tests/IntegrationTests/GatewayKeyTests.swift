@@ -226,6 +226,30 @@ struct GatewayKeyTests {
     #expect(try world.herald(["keys", "revoke", revoked]).output == "revoked; taken by 1 gateway\n")
   }
 
+  /// Another key is revoked at once after Redis was restored, and Redis is restored again.
+  @Test func revocationAfterARewind_isANewOne() throws {
+    let redis = try RedisServer()
+    let world = try GatewayWorld("again", redisURL: redis.url)
+    let app = ["--app", "com.example.app"]
+    let keys = [try world.makeKey(app), try world.makeKey(app)]
+    func send(_ key: String) throws -> Int { try world.ask("POST", "/v1/jobs", key: key, body: world.job()).status }
+    for key in keys { #expect(try send(key) == 202) }
+    for key in keys {
+      try redis.mark(world.prefix)
+      #expect(try world.herald(["keys", "revoke", key]).output == "revoked; taken by 1 gateway\n")
+      try redis.rewind(world.prefix, ends: false)
+    }
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 100) {
+      keys.allSatisfy { key in
+        world.process.log.split(separator: "\n").contains {
+          $0.contains("keys again that were revoked") && $0.contains(key.dropFirst(3).prefix(8))
+        }
+      } ? true : nil
+    }
+    #expect(isTold == true, "\(world.process.log)")
+    for key in keys { #expect(try send(key) == 401) }
+  }
+
   /// Something else's value tells nothing about revocations; the keys are read all the same.
   @Test func keysAreRead_whereTheirRevisionCannotBe() throws {
     let redis = try RedisServer()

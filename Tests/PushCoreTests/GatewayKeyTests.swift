@@ -31,6 +31,13 @@ import Testing
     #expect(revoked.read(["c"], before: 5, after: 5).isEmpty && revoked.contains("a") && !revoked.contains("c"))
     #expect(
       revoked.read([], before: nil, after: nil).isEmpty && !revoked.contains("c"), "how many were revoked is not known")
+    #expect(revoked.read(["c", "d"], before: 5, after: 5).isEmpty)
+    // Redis is restored, and another one is revoked, before the next reading; then it is restored again.
+    #expect(revoked.read(["a", "d"], before: 6, after: 6) == ["a"] && revoked.contains("c"))
+    #expect(revoked.read(["a", "c", "d"], before: 3, after: 3) == ["c"] && !revoked.contains("d"))
+    #expect(
+      revoked.read(["a", "c"], before: 3, after: 4).isEmpty && !revoked.contains("d"),
+      "a key that is lost, in an old fleet's numbers")
   }
 
   @Test func malformedKeysAreRefused() {

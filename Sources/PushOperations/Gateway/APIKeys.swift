@@ -78,6 +78,14 @@ package struct APIKeys {
     )
   }
 
+  /// Numbers a revocation: by Redis' time, µs, so that it is larger than all before, also those that a Redis which was restored has lost.
+  private static let number = """
+    local time = redis.call('TIME')
+    local number = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', KEYS[1])) or 0) + 1)
+    redis.call('SET', KEYS[1], string.format('%.0f', number))
+    return number
+    """
+
   /// Deletes a key, and waits until all running gateways have read that, some seconds at most; also where it was deleted before.
   /// - Parameters:
   ///   - name: the key's id, or the whole key.
@@ -89,7 +97,7 @@ package struct APIKeys {
       defer { session.close() }
       let replies = try session.run([
         RedisSession.Command(["HDEL", redisKeys.keys, id], key: redisKeys.keys),
-        RedisSession.Command(["INCR", redisKeys.revision], key: redisKeys.revision),
+        RedisSession.Command(["EVAL", APIKeys.number, "1", redisKeys.revision], key: redisKeys.revision),
         RedisSession.Command(["HDEL", redisKeys.used, id], key: redisKeys.used),
       ])
       try forget(gone, session)

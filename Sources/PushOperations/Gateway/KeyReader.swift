@@ -104,7 +104,7 @@ final class KeyReader {
     }
   }
 
-  /// How many keys were revoked; nil: that cannot be read, which is no reason not to read the keys.
+  /// The number of the last revocation; nil: that cannot be read, which is no reason not to read the keys.
   private func readRevision(then: @escaping (Int64?) -> Void) {
     redis.call(["GET", names.revision], key: names.revision) { result in
       then((try? result.get()).map { $0.text.flatMap { Int64($0) } ?? 0 })
