@@ -251,6 +251,16 @@ final class ActivityWay {
     throw TestFailure("its token and its alert are known still")
   }
 
+  /// The push of a start to a device has ended.
+  func startEnded(_ jobID: String, ordinal: UInt32, hasReached: Bool) throws {
+    guard let id = ActivityID("ride-17") else { throw TestFailure("no id") }
+    let job = ActivityJobs.word(of: Array(jobID.utf8).span)
+    let _: Void = try wait {
+      activities.startsEnded(
+        of: id, in: scope, job: job, areAlerts: false, ordinals: [ordinal], haveReached: [hasReached], then: $0)
+    }.get()
+  }
+
   private func find(_ job: borrowing PushJob, apnsID: UUIDValue? = nil) throws -> PageResolution {
     let bytes = job.bytes
     let ordinals = (0..<job.page.count).map { job.page.ordinal($0, in: bytes.span) }

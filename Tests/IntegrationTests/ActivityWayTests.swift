@@ -60,6 +60,27 @@ struct ActivityWayTests {
     #expect(try world.page(updated, 0, live: true) == ["third": "cc03cc03"])
   }
 
+  /// Its start may still come to nothing: then all devices are free.
+  @Test(arguments: [false, true]) func startTokenThatMovesMeanwhile_endsAsItsStart(hasReached: Bool) throws {
+    let world = try ActivityWay(idAttribute: "herald.id")
+    defer { world.close() }
+    try world.register("old", startToken: "aa01aa01")
+    func start(_ id: String, _ device: String) throws -> String {
+      try world.publishedBody(
+        job(id, to: #"{"devices":["\#(device)"]}"#, payload: Self.start, #","activity":"ride-17""#))
+    }
+    #expect(try world.page(start("s1", "old"), 0) == ["old": "aa01aa01"])
+    for device in ["new", "newest"] {
+      world.now += 1
+      try world.register(device, startToken: "aa01aa01")
+    }
+    #expect(try world.page(start("s2", "newest"), 0).isEmpty, "it may be on its way")
+    try world.startEnded("s1", ordinal: 0, hasReached: hasReached)
+    #expect(try world.page(start("s3", "newest"), 0) == (hasReached ? [:] : ["newest": "aa01aa01"]))
+    try world.startEnded("s1", ordinal: 0, hasReached: false)
+    #expect(try world.page(start("s4", "newest"), 0).isEmpty, "told twice")
+  }
+
   @Test func fromStartToEnd() throws {
     let world = try ActivityWay(idAttribute: "herald.id")
     defer { world.close() }

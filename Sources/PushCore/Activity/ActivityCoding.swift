@@ -115,6 +115,9 @@ extension ActivityMember {
   /// The device's fingerprint follows, then all else. No member has these flags.
   private static let hasDevice: UInt8 = isAlert
 
+  /// Of one that is starting and never registered: its successor follows.
+  private static let hasSuccessor: UInt8 = isGone
+
   /// 14 bytes for a device that was only started; 26 and its token for one that was started and is live.
   package func encode() -> [UInt8] {
     var bytes: [UInt8] = []
@@ -129,6 +132,8 @@ extension ActivityMember {
     if isOver { flags |= Self.isOver }
     if hasLeft { flags |= Self.hasLeft }
     if goneAt != 0 { flags |= Self.isGone }
+    let successor = hasRegistered || start?.at != 0 ? nil : successor
+    if successor != nil { flags |= Self.hasSuccessor }
     bytes.append(flags)
     if let start {
       bytes.append(littleEndian: UInt64(start.job), count: 4)
@@ -140,6 +145,7 @@ extension ActivityMember {
       if goneAt != 0 { bytes.append(littleEndian: UInt64(bitPattern: goneAt), count: 8) }
       bytes.append(contentsOf: token)
     }
+    if let successor { bytes.append(littleEndian: UInt64(successor), count: 4) }
     return bytes
   }
 
@@ -182,6 +188,9 @@ extension ActivityMember {
         position += 8
       }
       for index in position..<bytes.count { token.append(bytes[index]) }
+    } else if bytes[0] & Self.hasSuccessor != 0 {
+      guard status == .starting, bytes.count - position == 4 else { return nil }
+      successor = UInt32(bytes.word(at: position, count: 4))
     } else if position != bytes.count {
       return nil
     }

@@ -55,6 +55,8 @@ package struct ActivityMember: Hashable, Sendable {
   /// The newest revision that may have been sent to this token; 0: none.
   package internal(set) var sent: UInt32 = 0
   package internal(set) var way = Way.page
+  /// Which device has its push-to-start token since its start began: that is told how the start ends, too. Only while it is starting.
+  package internal(set) var successor: UInt32?
 
   package init() {}
 
@@ -183,14 +185,27 @@ package struct ActivityMember: Hashable, Sendable {
     else {
       return false
     }
+    successor = nil
     if hasReached { start?.at = UInt32(clamping: max(1, now / 1_000)) }
     return !hasReached && token.isEmpty && !isOver && !hasLeft
   }
 
-  /// The member that another device is by having this one's push-to-start token now: what was shown here shows there, so no job starts it.
-  package func successor(now: Int64) -> ActivityMember {
+  /// The job by whose start a successor is starting: another one, so that no page of the same start goes to the phone once more.
+  package static func movedStart(_ job: UInt64) -> UInt64 {
+    UInt64(UInt32(truncatingIfNeeded: job) &* 0x9E37_79B1 &+ 1)
+  }
+
+  /// The member that another device is by having this one's push-to-start token now: what was shown here shows there, so no job starts it. It
+  /// is starting if this one is: nothing may come of that.
+  /// - Parameter ordinal: the other device's.
+  package mutating func yieldStart(to ordinal: UInt32, now: Int64) -> ActivityMember {
     var member = ActivityMember()
-    member.start = Start(job: 0, at: UInt32(clamping: max(1, now / 1_000)), isAlert: start?.isAlert ?? false)
+    if status == .starting {
+      successor = ordinal
+      member.start = start.map { Start(job: UInt32(ActivityMember.movedStart(UInt64($0.job))), isAlert: $0.isAlert) }
+    } else {
+      member.start = Start(job: 0, at: UInt32(clamping: max(1, now / 1_000)), isAlert: start?.isAlert ?? false)
+    }
     member.way = way == .channel ? .channel : .page
     (member.isOver, member.hasLeft) = (isOver, hasLeft)
     return member

@@ -239,12 +239,36 @@ package final class ActivityRegistry {
     of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool, ordinals: [UInt32], devices: [UInt32] = [],
     haveReached: [Bool], then: @escaping Then<Void>
   ) {
-    change(id, ordinals, scope, devices: devices, hasTexts: false, then) { draft, now in
+    endStarts(of: id, scope, job, areAlerts, ordinals, devices, haveReached, haveTold: false, then)
+  }
+
+  /// Devices to which their start tokens moved meanwhile are told first: told again, those that they moved from may be gone.
+  private func endStarts(
+    of id: ActivityID, _ scope: AppScope, _ job: UInt64, _ areAlerts: Bool, _ ordinals: [UInt32], _ devices: [UInt32],
+    _ haveReached: [Bool], haveTold: Bool, _ then: @escaping Then<Void>
+  ) {
+    let tell: Then<[(ordinal: UInt32, hasReached: Bool)]> = { [self] result in
+      guard case .success(let successors) = result, !successors.isEmpty else { return then(result.map { _ in }) }
+      endStarts(
+        of: id, scope, ActivityMember.movedStart(job), areAlerts, successors.map(\.ordinal), [],
+        successors.map(\.hasReached), haveTold: false
+      ) { [self] result in
+        guard case .success = result else { return then(result) }
+        endStarts(of: id, scope, job, areAlerts, ordinals, devices, haveReached, haveTold: true, then)
+      }
+    }
+    change(id, ordinals, scope, devices: devices, hasTexts: false, tell) { draft, now in
+      if !haveTold {
+        let successors = zip(draft.members, haveReached).compactMap { member, hasReached in
+          member?.successor.map { (ordinal: $0, hasReached: hasReached) }
+        }
+        if !successors.isEmpty { return .success(successors) }
+      }
       for (index, hasReached) in haveReached.enumerated() {
         let isFree = draft.members[index]?.startEnded(job, isAlert: areAlerts, hasReached: hasReached, now: now)
         if isFree == true { draft.members[index] = nil }
       }
-      return .success(())
+      return .success([])
     }
   }
 
@@ -306,8 +330,8 @@ package final class ActivityRegistry {
   func succeed(_ move: StartMove, of id: ActivityID, in scope: AppScope, then: @escaping Then<Void>) {
     let devices = [move.from.fingerprint, move.to.fingerprint]
     change(id, [move.from.ordinal, move.to.ordinal], scope, devices: devices, hasTexts: false, then) { draft, now in
-      if draft.activity != nil, let known = draft.members[0], draft.members[1] == nil {
-        draft.members[1] = known.successor(now: now)
+      if draft.activity != nil, draft.members[0] != nil, draft.members[1] == nil {
+        draft.members[1] = draft.members[0]?.yieldStart(to: move.to.ordinal, now: now)
       }
       return .success(())
     }
