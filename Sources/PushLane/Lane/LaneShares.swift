@@ -83,8 +83,9 @@ extension Lane {
 
   /// The pool, the credential or the topic may have to wait.
   mutating func tellService(_ verdict: Verdict, of job: Ticket?, _ send: Ticket, _ now: Now) {
-    let topic = verdict.pause == .none ? nil : job.map { jobs[$0].job.topicText }
-    push.apply(verdict, topic: topic ?? "", pool: sends[send].pool, now: now)
+    // Of an orphan only the topic's hash is known; a pause without a topic would be its whole credential's.
+    let topic = verdict.pause == .none ? "" : job.map { jobs[$0].job.topicText } ?? "(unknown)"
+    push.apply(verdict, topic: topic, pool: sends[send].pool, now: now)
   }
 
   /// Once in an interval: how each pool answers.
