@@ -70,25 +70,27 @@ final class AdmissionDriver<State: AdmissionStore> {
   ///   - isDropped: if it is over its rate.
   ///   - isRedelivered: the broker delivered it before.
   ///   - own: its claim, if it was admitted, waited, and asks again.
+  ///   - asksAgain: it was not admitted, and asks again.
   func ask(
     _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
     takeover: Takeover = .none, isOver: Bool = false, timestamp: Int64? = nil, point: Int64? = nil,
     enqueuedAt: Int64? = nil, publishedAt: Int64? = nil, isDropped: Bool = false, isRedelivered: Bool = false,
-    own: UInt32? = nil
+    own: UInt32? = nil, asksAgain: Bool = false
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
-    let known = firstSeen == nil && own == nil ? nil : given[id]
+    let isFirst = firstSeen == nil && own == nil && !asksAgain
+    let known = isFirst ? nil : given[id]
     let place = point ?? known ?? points.next(timestamp: timestamp, receivedAt: firstSeen ?? now.unixMilliseconds)
     given[id] = place
     let arrival = JobArrival(
       enqueuedAt: enqueuedAt ?? firstSeen ?? now.unixMilliseconds,
       order: JobOrder(
         sequence: job.sequence, timestamp: timestamp,
-        point: place, way: firstSeen == nil && own == nil ? .first : .returning),
+        point: place, way: isFirst ? .first : .returning),
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
       isRedelivered: isRedelivered, publishedAt: publishedAt ?? firstSeen ?? 0, takeover: takeover,
-      isDropped: isDropped, isOver: isOver)
+      isDropped: isDropped, hasAsked: own != nil || asksAgain, isOver: isOver)
     state.admit(
       job, device: TargetKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket
@@ -156,6 +158,7 @@ indirect enum Answered: Hashable {
   case dead(Int64)
   case limited
   case superseded
+  case behind
   case claimed
   case repeated(Answered)
 
@@ -166,6 +169,7 @@ indirect enum Answered: Hashable {
     case .dead(let mark): self = .dead(mark)
     case .limited: self = .limited
     case .superseded: self = .superseded
+    case .behind: self = .behind
     case .claimed: self = .claimed
     case .repeated(let admission): self = .repeated(Answered(admission))
     }

@@ -93,7 +93,7 @@ extension RedisAdmissionStoreTests {
         #expect(try Answered(driver.answer(newest)) == .repeated(.proceed))
       }
     }
-    try run(kind, limit: RateLimit(burst: 50, perSecond: 100), Scenario(newer: newer))
+    try run(kind, limit: RateLimit(burst: 50, perSecond: 100), orderWaitSeconds: 0, Scenario(newer: newer))
   }
 
   /// A job waits after its first attempt while a newer one is sent, and comes back by its point: a copy, or the same delivery again.
@@ -118,6 +118,82 @@ extension RedisAdmissionStoreTests {
         }
       }
     }
-    try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario(isStamped: isStamped))
+    try run(kind, limit: RateLimit(burst: 5, perSecond: 100), orderWaitSeconds: 0, Scenario(isStamped: isStamped))
+  }
+
+  /// One is on its way to APNs, from any lane: what is newer waits for its answer, and of several only the newest is sent.
+  /// Of those with the same number, the last one that came is the newest.
+  @Test(arguments: Kind.allCases, [nil, 7] as [Int64?])
+  func whatIsNewer_waitsForWhatIsOnItsWay(kind: Kind, sequence: Int64?) throws {
+    struct Scenario: AdmissionScenario {
+      let sequence: Int64?
+
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "race", collapseID: "match-7", sequence: sequence)
+        let start = driver.now.unixMilliseconds * 1_000
+        var asked: Set<UInt64> = []
+        func ask(_ id: UInt64) throws -> Answered {
+          let isFirst = asked.insert(id).inserted
+          let ticket = driver.ask(job, id: id, point: start + Int64(id), asksAgain: !isFirst)
+          return try Answered(driver.answer(ticket))
+        }
+        #expect(try ask(1) == .proceed)
+        // More than have a place.
+        for id in 2...9 as ClosedRange<UInt64> { #expect(try ask(id) == .behind) }
+        for id in 2...8 as ClosedRange<UInt64> { #expect(try ask(id) == .superseded) }
+        #expect(try ask(9) == .behind)
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try ask(9) == .proceed)
+        let other = makeJob(token: "race", collapseID: "match-8")
+        #expect(try Answered(driver.answer(driver.ask(other, id: 20))) == .proceed, "another one of the device")
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 50, perSecond: 100), Scenario(sequence: sequence))
+  }
+
+  /// It waits for one on its way, and the device's rate is over before it is sent: what is older comes back and is sent.
+  @Test(arguments: Kind.allCases) func whatWaitedAndIsDropped_supersedesNothing(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "waited", collapseID: "match-7")
+        let start = driver.now.unixMilliseconds * 1_000
+        let older = driver.ask(job, id: 1, point: start)
+        #expect(try Answered(driver.answer(older)) == .proceed)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, point: start + 1, isDropped: true))) == .behind)
+        #expect(try Answered(driver.admit(makeJob(token: "waited"), id: 3)) == .proceed, "the last of the rate")
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, isDropped: true, asksAgain: true))) == .limited)
+        let again = driver.ask(job, id: 1, firstSeen: start / 1_000, earlier: driver.claim(of: older))
+        #expect(try Answered(driver.answer(again)) == .proceed)
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 2, perSecond: 0.01), Scenario())
+  }
+
+  /// Its worker hangs, or it waits for a retry.
+  @Test(arguments: Kind.allCases) func whatHangs_isNotWaitedForLonger(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "hangs", collapseID: "match-7")
+        let start = driver.now.unixMilliseconds * 1_000
+        let older = driver.ask(job, id: 1, point: start)
+        #expect(try Answered(driver.answer(older)) == .proceed)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, point: start + 1))) == .behind)
+        try driver.turn(forMilliseconds: 2_001)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start / 1_000))) == .proceed)
+        let again = driver.ask(job, id: 1, own: driver.claim(of: older))
+        #expect(try Answered(driver.answer(again)) == .superseded, "while the newer one is on its way")
+        // One that ended superseded in its lane is waited for no more.
+        let third = driver.ask(job, id: 3, point: start + 3)
+        #expect(try Answered(driver.answer(third)) == .behind)
+        driver.remember(accepted, of: job, id: 2)
+        let fourth = driver.ask(job, id: 4, point: start + 4)
+        #expect(try Answered(driver.answer(fourth)) == .proceed)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 5, point: start + 5))) == .behind)
+        let over = driver.ask(job, id: 4, own: driver.claim(of: fourth))
+        #expect(try Answered(driver.answer(over)) == .superseded)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 5, firstSeen: start / 1_000))) == .proceed)
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario())
   }
 }

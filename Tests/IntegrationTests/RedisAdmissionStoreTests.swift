@@ -12,14 +12,16 @@ struct RedisAdmissionStoreTests {
   /// Runs a scenario against one kind, with a prefix of its own.
   func run(
     _ kind: Kind, limit: RateLimit? = nil, outcomeSeconds: Int64 = 600, claimSeconds: Int64 = 60,
-    _ scenario: any AdmissionScenario
+    orderWaitSeconds: Int64 = 2, _ scenario: any AdmissionScenario
   ) throws {
-    try run(kind, limits: RateLimits(limit), outcomeSeconds: outcomeSeconds, claimSeconds: claimSeconds, scenario)
+    try run(
+      kind, limits: RateLimits(limit), outcomeSeconds: outcomeSeconds, claimSeconds: claimSeconds,
+      orderWaitSeconds: orderWaitSeconds, scenario)
   }
 
   func run(
     _ kind: Kind, limits: RateLimits, outcomeSeconds: Int64 = 600, claimSeconds: Int64 = 60,
-    tightMilliseconds: Int64 = 30_000, _ scenario: any AdmissionScenario
+    tightMilliseconds: Int64 = 30_000, orderWaitSeconds: Int64 = 2, _ scenario: any AdmissionScenario
   ) throws {
     let loop = try EventLoop()
     switch kind {
@@ -28,6 +30,7 @@ struct RedisAdmissionStoreTests {
       settings.tightMilliseconds = tightMilliseconds
       settings.outcomeSeconds = outcomeSeconds
       settings.claimSeconds = claimSeconds
+      settings.orderWaitSeconds = orderWaitSeconds
       try scenario.run(AdmissionDriver(MemoryAdmissionStore(settings: settings, limits: limits), loop: loop))
     case .redis:
       var settings = RedisAdmissionStoreSettings()
@@ -35,6 +38,7 @@ struct RedisAdmissionStoreTests {
       settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
       settings.claimSeconds = claimSeconds
+      settings.orderWaitSeconds = orderWaitSeconds
       settings.timeoutMilliseconds = 2000
       settings.tightMilliseconds = tightMilliseconds
       let server = try RedisServer.shared()
@@ -395,7 +399,7 @@ struct RedisAdmissionStoreTests {
           try Answered(driver.answer(driver.ask(job(20, "match-10", token: "own"), id: 20, own: own))) == .superseded)
       }
     }
-    try run(kind, limits: RateLimits(limit), Scenario(isSlow: limit?.burst == 1))
+    try run(kind, limit: limit, orderWaitSeconds: 0, Scenario(isSlow: limit?.burst == 1))
   }
 
   /// A producer that got no confirm publishes a job again: the copies count as one job, also while both wait for the device's rate.

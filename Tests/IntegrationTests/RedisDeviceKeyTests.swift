@@ -305,9 +305,11 @@ struct RedisDeviceKeyTests {
   @Test func anOldJobStaysOlder() throws {
     var fleet = Fleet(try RedisServer.shared())
     fleet.settings.collapseMilliseconds = 60_000
+    fleet.settings.orderWaitSeconds = 0
     let redis = try fleet.join()
     var settings = AdmissionMemory.Settings()
     settings.collapseMilliseconds = 60_000
+    settings.orderWaitSeconds = 0
     let memory = AdmissionDriver(MemoryAdmissionStore(settings: settings, limits: .none), loop: try EventLoop())
     func play(_ driver: AdmissionDriver<some AdmissionStore>, pass: () throws -> Void) throws {
       let job = makeJob(token: "replayed", collapseID: "match-7")
@@ -337,9 +339,12 @@ struct RedisDeviceKeyTests {
       ])
     var fleet = Fleet(try RedisServer.shared())
     fleet.settings.limits = limits
+    // Longer than a part of this test takes, and shorter than what passes between two: their seconds begin at other moments.
+    fleet.settings.orderWaitSeconds = 15
+    var settings = AdmissionMemory.Settings()
+    settings.orderWaitSeconds = 15
     let redis = try fleet.join()
-    let memory = AdmissionDriver(
-      MemoryAdmissionStore(settings: AdmissionMemory.Settings(), limits: limits), loop: try EventLoop())
+    let memory = AdmissionDriver(MemoryAdmissionStore(settings: settings, limits: limits), loop: try EventLoop())
     var random = SeededRandom(seed: seed)
     var answers: [Answered: Int] = [:]
     func pass(seconds: Int) throws {

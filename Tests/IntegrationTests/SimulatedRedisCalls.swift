@@ -77,18 +77,22 @@ struct SimulatedRedisCalls {
   private mutating func ask() -> [UInt8] {
     var ask: [UInt8] = [UInt8([0, 1, 1, 1, 2, 2, 254, 255][below(8)])] + job() + claim()
     ask += double(below(4) > 0 ? 0 : Double(mark()))
-    let shape = below(6)
+    let shape = below(8)
     if shape < 2 { return ask }
     ask += below(4) > 0 ? [UInt8(1 + below(3)), 7, 0, 13, 10, 1, 2, 3] : [UInt8](repeating: 0, count: 8)
     ask += double(Double((seconds - Int64(below(6))) * 1000))
     if shape < 4 { return ask }
-    return ask + (below(3) > 0 ? claim() : [0, 0, 0, 0]) + [UInt8(below(2) | below(3) << 1)]
+    ask += (below(3) > 0 ? claim() : [0, 0, 0, 0]) + [UInt8(below(2) | below(3) << 1)]
+    ask += double(below(3) > 0 ? 0 : Double((seconds - Int64(below(6))) * 1000))
+    if shape < 6 { return ask }
+    let point = Double((seconds - Int64(below(4))) * 1_000_000)
+    return ask + double(point) + double(point + [0, 40_000, 999_999, 9e18][below(4)])
   }
 
   /// One of two sets of times: with the short ones, claims and answers expire within the test.
   private mutating func settings() -> [UInt8] {
     let isShort = below(3) > 0
-    var bytes = double(isShort ? 20 : 3600) + double(isShort ? 90 : 21_600) + double(isShort ? 8 : 60)
+    var bytes = double(isShort ? 20 : 3600) + double(isShort ? 90 : 21_600) + double(isShort ? 8 : 60) + double(2)
     for (number, rate) in [(0.0, 0.0), (4_000_000, 8_000_000), (250_000, 500_000)].enumerated() {
       bytes += double(rate.0) + double(rate.1) + rateName(number)
     }

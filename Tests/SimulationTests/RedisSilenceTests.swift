@@ -23,7 +23,7 @@ import WorkerSimulation
       switch admission {
       case .proceed: self = .proceed
       case .repeated(.proceed): self = .ambiguous
-      case .duplicate, .dead, .limited, .superseded, .claimed, .repeated: self = .other
+      case .duplicate, .dead, .limited, .superseded, .behind, .claimed, .repeated: self = .other
       }
     }
   }

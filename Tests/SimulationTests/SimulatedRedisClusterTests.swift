@@ -67,7 +67,7 @@ import WorkerSimulation
     let far = Array(repeating: UInt8(255), count: 4)
     cluster.nodes[0].set(Array(tag.utf8), [209, 4] + far, now: 0)
     let name: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
-    let settings = [3600.0, 21_600, 60].flatMap { number in
+    let settings = [3600.0, 21_600, 60, 2].flatMap { number in
       (0..<8).map { UInt8(truncatingIfNeeded: number.bitPattern >> UInt64(8 * $0)) }
     }
     let record: [UInt8] = [161, 11] + name + [0, 2, 2]

@@ -16,7 +16,7 @@ import WorkerSimulation
 
   /// Settings of the admission script: an hour, six hours, a minute, and one rate.
   private func settings(interval: Double, tolerance: Double) -> [UInt8] {
-    [3600, 21_600, 60, interval, tolerance].flatMap { little($0.bitPattern, 8) } + [1, 2, 3, 4]
+    [3600, 21_600, 60, 2, interval, tolerance].flatMap { little($0.bitPattern, 8) } + [1, 2, 3, 4]
   }
 
   private func ask(job: UInt64, claim: UInt64, rule: UInt8 = 0) -> [UInt8] {

@@ -78,8 +78,9 @@ import Testing
     bench.turn(20)
     world.peers.deliver(2)
     bench.turn(20)
+    #expect(world.sent.isEmpty)
     world.roomPerTurn = 10
-    bench.turn(8)
+    bench.turn(12)
     #expect(world.sent == ["job-2"])
     #expect(world.peers.outcomes.count { $0.contains("superseded") } == 1 && world.peers.outcomes.count == 2)
   }
@@ -104,8 +105,9 @@ import Testing
       turn(4)
     }
     turn(12)
+    #expect(worlds.map(\.sent) == [[], []])
     worlds[0].roomPerTurn = 10
-    turn(8)
+    turn(12)
     #expect(worlds.map(\.sent) == [[], ["job-2"]])
     #expect(worlds[0].peers.outcomes.count == 1 && worlds[0].peers.outcomes.allSatisfy { $0.contains("superseded") })
   }
@@ -134,7 +136,7 @@ import Testing
     deliver(2, worlds[0])
     turn(10)
     deliver(3, worlds[1])
-    turn(60)
+    turn(100)
     #expect(worlds.map(\.sent) == [[], ["job-3"]])
     #expect(worlds[0].peers.outcomes.count == 2 && worlds[0].peers.outcomes.allSatisfy { $0.contains("superseded") })
   }

@@ -9,6 +9,8 @@ package enum Admission: Sendable {
   case limited(retryAfterMilliseconds: Int64)
   /// It waited for its device's rate, and a newer job with its collapse id came in that time.
   case superseded
+  /// An older job with its collapse id is being sent to APNs, where the two would race: ask again soon.
+  case behind
   /// Another copy of it is being sent to APNs; its answer comes soon, or is no longer expected after this long.
   case claimed(retryAfterMilliseconds: Int64)
   /// Another copy was admitted before, and its result is unknown: APNs may have accepted it. The value inside is the decision apart from
@@ -23,7 +25,7 @@ package enum Admission: Sendable {
     switch self {
     case .proceed: Admission.repeatedProceed
     case .dead, .limited, .superseded: .repeated(self)
-    case .duplicate, .claimed, .repeated: self
+    case .duplicate, .behind, .claimed, .repeated: self
     }
   }
 
@@ -32,7 +34,7 @@ package enum Admission: Sendable {
     switch self {
     case .proceed: true
     case .repeated(let inner): inner.leavesClaim
-    case .duplicate, .dead, .limited, .superseded, .claimed: false
+    case .duplicate, .dead, .limited, .superseded, .behind, .claimed: false
     }
   }
 }

@@ -20,6 +20,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     package var claimSeconds: Int64 = 60
     /// How long a delayed job's collapse id is remembered.
     package var collapseMilliseconds: Int64 = 3_600_000
+    /// How old an admission may be, in whole seconds, for newer jobs of its collapse id to wait for its answer.
+    package var orderWaitSeconds: Int64 = 2
 
     package init() {}
   }
@@ -45,6 +47,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       /// On the scale of `JobOrder`.
       var point: Int64 = 0
       var apnsID = UUIDValue(high: 0, low: 0)
+      /// It ended superseded, and its claim holds up nobody any more.
+      var isOver = false
     }
 
     private var places = InlineArray<4, Place>(repeating: Place())
@@ -62,15 +66,38 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       guard count > 0, places[0].apnsID != request.apnsID else { return false }
       guard let own = own(request) else {
         return isClaimed && count == places.count || request.order.isOlder(than: places[0].point)
+          || request.hasAsked && request.order.latest == places[0].point
       }
-      return min(request.order.latest, own) < places[0].point
+      // Of two that are as new as each other, the one that came last is.
+      return min(request.order.latest, own) <= places[0].point
     }
 
-    mutating func note(_ request: AdmissionRequest) {
+    /// The last one, the oldest first.
+    func last(where matches: (UUIDValue) -> Bool) -> UUIDValue? {
+      for index in (0..<count).reversed() where !places[index].isOver && matches(places[index].apnsID) {
+        return places[index].apnsID
+      }
+      return nil
+    }
+
+    mutating func remove(_ request: AdmissionRequest) {
+      guard let index = (0..<count).first(where: { places[$0].apnsID == request.apnsID }) else { return }
+      count -= 1
+      for later in index..<count { places[later] = places[later + 1] }
+    }
+
+    mutating func end(_ request: AdmissionRequest) {
+      for index in 0..<count where places[index].apnsID == request.apnsID { places[index].isOver = true }
+    }
+
+    /// - Parameter kept: keeps its place.
+    mutating func note(_ request: AdmissionRequest, keeping kept: UUIDValue?) {
       guard own(request) == nil else { return }
       let place = Place(point: request.order.earliest, apnsID: request.apnsID)
       let index = count > 0 && places[0].point > place.point ? 1 : 0
-      for later in stride(from: min(count, places.count - 1), to: index, by: -1) { places[later] = places[later - 1] }
+      let isKept = count == places.count && places[count - 1].apnsID == kept
+      let last = min(count, places.count - 1)
+      for later in stride(from: isKept ? last - 1 : last, to: index, by: -1) { places[later] = places[later - 1] }
       places[index] = place
       count = min(count + 1, places.count)
     }
@@ -194,12 +221,16 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// The claim's answer may still come, and the job waits for it. Counted in whole seconds, as in Redis.
   private func waits(_ request: AdmissionRequest, for claim: Claim, now: Now) -> Bool {
     guard claim.deadline > now.monotonicMilliseconds else { return false }
-    let madeAt = claim.deadline / 1000 - settings.claimSeconds
     return switch request.takeover {
     case .none: true
-    case .oldClaims: now.monotonicMilliseconds / 1000 - madeAt < Takeover.oldClaimSeconds
+    case .oldClaims: isYounger(claim, than: Takeover.oldClaimSeconds, now)
     case .anyClaim: false
     }
+  }
+
+  private func isYounger(_ claim: Claim, than seconds: Int64, _ now: Now) -> Bool {
+    let madeAt = claim.deadline / 1000 - settings.claimSeconds
+    return now.monotonicMilliseconds / 1000 - madeAt < seconds
   }
 
   private mutating func recallDead(_ request: AdmissionRequest, now: Now) -> Admission? {
@@ -209,18 +240,26 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return nil
   }
 
-  /// Charges the device's rate: `proceed` (which leaves a claim), `limited` or `superseded`. A job that renews its own claim was charged
-  /// already.
+  /// Charges the device's rate: `proceed` (which leaves a claim), `limited`, `superseded` or `behind`. A job that renews its own claim was
+  /// charged already.
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
     if request.claim == 0 { return .proceed }
     // Also of its own claim: it waited, and a newer one came meanwhile.
     let places = places(of: request, now)
-    if let places, places.supersedes(request, isClaimed: claim != nil) { return .superseded }
+    if var places, places.supersedes(request, isClaimed: claim != nil) {
+      if let claim, request.owns(claim.number) {
+        places.end(request)
+        keep(places, of: request, now)
+      }
+      return .superseded
+    }
     var run: UInt32 = 0
+    var ahead: UUIDValue?
     if let claim, claim.number == request.claim {
       run = claim.run
     } else if request.isRated {
       if isSuperseded(request, now) { return .superseded }
+      ahead = places.flatMap { jobAhead(of: request, $0, now) }
       let rateKey = RateKey(device: request.device, rule: request.rule.stateName)
       let nowMicroseconds = now.monotonicMilliseconds * 1000
       let known = rates.value(for: rateKey, nowMilliseconds: now.monotonicMilliseconds)
@@ -230,17 +269,18 @@ package struct AdmissionMemory: ~Copyable, Sendable {
         if case .limited(let milliseconds) = state.charge(
           inRun: claim?.run, limit: limit, nowMicroseconds: nowMicroseconds)
         {
-          return limited(request, places, milliseconds, now)
+          return limited(request, claim, places, ahead, milliseconds, now)
         }
         run = state.run
-        keep(state, for: rateKey, now: now)
+        if ahead == nil { keep(state, for: rateKey, now: now) }
       } else if let milliseconds = known?.tightMilliseconds(nowMicroseconds: nowMicroseconds), milliseconds > 0,
         claim?.run != known?.run
       {
-        return limited(request, places, milliseconds, now)
+        return limited(request, claim, places, ahead, milliseconds, now)
       }
     }
-    notePlace(request, places, now)
+    notePlace(request, places, keeping: ahead, now)
+    if ahead != nil { return .behind }
     let deadline = now.monotonicMilliseconds + settings.claimSeconds * 1000
     claimedUntil = max(claimedUntil, deadline)
     claims.set(
@@ -272,10 +312,29 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return places.value(for: key, nowMilliseconds: now.monotonicMilliseconds) ?? Places()
   }
 
+  /// The job with its collapse id that is with a lane that does not hang, unanswered: its push would race with this one to APNs.
+  private mutating func jobAhead(of request: AdmissionRequest, _ places: Places, _ now: Now) -> UUIDValue? {
+    let milliseconds = now.monotonicMilliseconds
+    return places.last {
+      let key = JobKey(device: request.device, apnsID: $0)
+      guard $0 != request.apnsID, answered.value(for: key, nowMilliseconds: milliseconds) == nil,
+        let claim = claims.value(for: key, nowMilliseconds: milliseconds)
+      else { return false }
+      return isYounger(claim, than: settings.orderWaitSeconds, now)
+    }
+  }
+
   /// The job was admitted, or waits.
-  private mutating func notePlace(_ request: AdmissionRequest, _ known: Places?, _ now: Now) {
+  /// - Parameter kept: of the others, the one that keeps its place.
+  private mutating func notePlace(
+    _ request: AdmissionRequest, _ known: Places?, keeping kept: UUIDValue?, _ now: Now
+  ) {
     guard var known else { return }
-    known.note(request)
+    known.note(request, keeping: kept)
+    keep(known, of: request, now)
+  }
+
+  private mutating func keep(_ known: Places, of request: AdmissionRequest, _ now: Now) {
     // A job that is replayed or that was paused comes back later than its age allows.
     let end = now.monotonicMilliseconds + max(settings.collapseMilliseconds, settings.outcomeSeconds * 1000)
     orderedUntil = max(orderedUntil, end)
@@ -286,11 +345,16 @@ package struct AdmissionMemory: ~Copyable, Sendable {
 
   /// It waits, or is dropped: then it supersedes nothing.
   private mutating func limited(
-    _ request: AdmissionRequest, _ places: Places?, _ milliseconds: Int64, _ now: Now
+    _ request: AdmissionRequest, _ claim: Claim?, _ places: Places?, _ ahead: UUIDValue?, _ milliseconds: Int64,
+    _ now: Now
   ) -> Admission {
     if !request.isDropped {
-      notePlace(request, places, now)
+      notePlace(request, places, keeping: ahead, now)
       noteDelayed(request, now)
+    } else if var places, claim == nil {
+      // It has a place if it waited for one on its way.
+      places.remove(request)
+      keep(places, of: request, now)
     }
     return .limited(retryAfterMilliseconds: milliseconds)
   }

@@ -21,6 +21,7 @@ package struct AdmissionRequest: Sendable {
   package var publishedAt: Int64 = 0
   package var takeover = Takeover.none
   package var isDropped = false
+  package var hasAsked = false
 
   /// Identifies the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target). Never
   /// 0.
@@ -54,6 +55,7 @@ package struct AdmissionRequest: Sendable {
     publishedAt = arrival.publishedAt
     takeover = arrival.takeover
     isDropped = arrival.isDropped
+    hasAsked = arrival.hasAsked
     order = arrival.order
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
@@ -104,13 +106,15 @@ package struct JobArrival: Sendable {
   package var takeover: Takeover
   /// Over its device's rate it is dropped, and does not wait: then it supersedes no other job.
   package var isDropped: Bool
+  /// Its lane asked about it before: of two jobs that are as new as each other, the one that came last is.
+  package var hasAsked: Bool
   /// Its time is over: the request only looks up whether it was answered, without a charge to the device.
   package var isOver: Bool
 
   package init(
     enqueuedAt: Int64, order: JobOrder = .arrival, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
     isRedelivered: Bool = false, publishedAt: Int64 = 0, takeover: Takeover = .none, isDropped: Bool = false,
-    isOver: Bool = false
+    hasAsked: Bool = false, isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
     self.order = order
@@ -121,6 +125,7 @@ package struct JobArrival: Sendable {
     self.publishedAt = publishedAt
     self.takeover = takeover
     self.isDropped = isDropped
+    self.hasAsked = hasAsked
     self.isOver = isOver
   }
 }

@@ -128,10 +128,12 @@ package struct DeliveryState: ~Copyable, Sendable {
       if policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return end(.expired, now: now)
       }
-    case .duplicate, .dead, .claimed, .repeated:
+    case .duplicate, .dead, .behind, .claimed, .repeated:
       break
     }
     switch admission {
+    case .behind:
+      preconditionFailure("the lane asks again")
     case .proceed:
       if isGivenUp { return giveUp(now: now) }
       phase = .waiting

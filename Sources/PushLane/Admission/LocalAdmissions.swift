@@ -12,6 +12,7 @@ struct LocalAdmissions: ~Copyable {
     memorySettings.deadSeconds = settings.deadSeconds
     memorySettings.tightMilliseconds = settings.tightMilliseconds
     memorySettings.collapseMilliseconds = settings.collapseMilliseconds
+    memorySettings.orderWaitSeconds = settings.orderWaitSeconds
     memory = AdmissionMemory(settings: memorySettings)
   }
 

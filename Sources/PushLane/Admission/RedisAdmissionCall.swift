@@ -52,7 +52,7 @@ struct RedisAdmissionCall {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)
       span[ask + 41] =
         (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1 | (request.isDropped ? 8 : 0)
-        | (request.isRedelivered ? 16 : 0)
+        | (request.isRedelivered ? 16 : 0) | (request.hasAsked ? 32 : 0)
       span.store(littleEndian: Double(request.publishedAt).bitPattern, at: ask + 42)
     }
     if isOrdered {
@@ -117,7 +117,9 @@ struct RedisAdmissionFormat {
     askInOrder = Self.argument(count: 66)
     limits = settings.limits
     var bytes: [UInt8] = []
-    for seconds in [settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds] {
+    for seconds in [
+      settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds, settings.orderWaitSeconds,
+    ] {
       Self.append(Double(seconds).bitPattern, to: &bytes)
     }
     for rule in settings.limits.rules {

@@ -36,7 +36,7 @@ extension RedisServerError {
 }
 
 extension Admission {
-  /// `superseded`, or `claimed`, `repeated` and more: see `RedisScript.admit`.
+  /// `superseded`, `behind`, or `claimed`, `repeated` and more: see `RedisScript.admit`.
   init(status text: Span<UInt8>) {
     var number: Int64 = 0
     for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
@@ -44,6 +44,8 @@ extension Admission {
     }
     if text.count > 0, text[0] == UInt8(ascii: "c") {
       self = .claimed(retryAfterMilliseconds: number)
+    } else if text.count > 0, text[0] == UInt8(ascii: "b") {
+      self = .behind
     } else if text.count < 10 || text[0] != UInt8(ascii: "r") {
       self = .superseded
     } else if text[9] == UInt8(ascii: "s") {

@@ -28,6 +28,8 @@ package struct RedisAdmissionStoreSettings: Sendable {
   package var tightMilliseconds: Int64 = 30_000
   /// How long a delayed job's collapse id is remembered.
   package var collapseMilliseconds: Int64 = 3_600_000
+  /// How old an admission may be, in whole seconds, for newer jobs of its collapse id to wait for its answer.
+  package var orderWaitSeconds: Int64 = 2
 
   package init() {}
 }

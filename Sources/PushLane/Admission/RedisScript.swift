@@ -60,22 +60,22 @@ package enum RedisScript {
   /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
   /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
   /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`; plus 8 = dropped if over its rate; plus 16 =
-  /// redelivered), and when it was published at the earliest (Unix ms, 0: not known). For one with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
-  /// separate key, `<prefix>{<device>}:s<hash of the collapse id>`, the newest first: each in decimal, the job's name in hex, a comma.
-  /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate
+  /// redelivered; plus 32 = asked about before by its lane), and when it was published at the earliest (Unix ms, 0: not known). For one with a collapse id whose order is known, all of these, and its `JobOrder` (earliest, latest): the places of the last four jobs are in a
+  /// separate key, `<prefix>{<device>}:s<hash of the collapse id>`, the newest first: each in decimal, the job's name in hex, `!` if it ended superseded, a comma.
+  /// Settings: lifetime of delayed jobs' keys (s), of an answer (s), of a claim (s), the age until which a claim is waited for (s), then interval and tolerance (µs; interval 0: no rate
   /// but APNs' refusals) and name (4 bytes) of each rule. Numbers are doubles unless stated otherwise.
   ///
   /// The reply is 0 if all proceed, else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 = dead since -n
   /// (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but a write failed (a replica, out of memory);
   /// writes come last, so the error also says "neither answered nor dead". A status: `claimed n` = in flight, for n ms at most;
-  /// `superseded` by a newer job with its collapse id; `repeated`, followed by one of the numbers or `superseded` = that decision, but a
-  /// copy was admitted before and its result is unknown.
+  /// `superseded` by a newer job with its collapse id; `behind` an older one that is in flight, to be asked about again; `repeated`,
+  /// followed by one of the numbers or `superseded` = that decision, but a copy was admitted before and its result is unknown.
   package static let admit = #"""
     local call, pcall, byte, find, sub, format, min, max, ceil, pack, number_of =
       redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, math.min, math.max, math.ceil, struct.pack,
       struct.unpack
     local settings = ARGV[#KEYS + 1]
-    local delayed, remembered, promised = number_of('<ddd', settings)
+    local delayed, remembered, promised, patience = number_of('<dddd', settings)
     local kept = remembered + promised
     local time = call('TIME')
     local seconds = tonumber(time[1])
@@ -94,8 +94,8 @@ package enum RedisScript {
     local function rule_of(number)
       local rule = {interval = 0, tolerance = 0, name = ''}
       if number < 254 then
-        rule.interval, rule.tolerance = number_of('<dd', settings, 25 + number * 20)
-        rule.name = sub(settings, 41 + number * 20, 44 + number * 20)
+        rule.interval, rule.tolerance = number_of('<dd', settings, 33 + number * 20)
+        rule.name = sub(settings, 49 + number * 20, 52 + number * 20)
       end
       rule.first = '\209'
       if rule.interval > 0 then rule.first = rule.first .. pack('<BI7', 1, now + rule.interval) .. rule.name .. '\0' end
@@ -166,6 +166,13 @@ package enum RedisScript {
       return answer, number, ends, its_run
     end
 
+    -- Whether it is with a worker that does not hang, unanswered: its name in hex.
+    local function is_on_way(value, name)
+      local high, low = tonumber(sub(name, 1, 8), 16), tonumber(sub(name, 9, 16), 16)
+      local answer, _, ends = look(value, pack('>I4I4', high, low), row)
+      return not answer and ends and seconds + promised - ends < patience
+    end
+
     local function without(value, name)
       local at = find(value, name, row, true)
       while at do
@@ -228,7 +235,7 @@ package enum RedisScript {
     -- Charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
     -- (`is_shared`). Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, claim, is_own, is_shared)
-      local collapsed, received, newest, whose, ordered, places
+      local collapsed, received, newest, whose, ordered, places, own, ahead_of_it
       local has_collapse = #ask > 21 and byte(ask, 22) ~= 0
       if has_collapse then whose = ' ' .. hex(sub(ask, 2, 9)) end
       -- Also of its own claim: it waited, and a newer one came meanwhile.
@@ -242,8 +249,9 @@ package enum RedisScript {
         local known = tonumber(first)
         local _, all = find(places, '^[^,]*,[^,]*,[^,]*,[^,]*,')
         -- It is as new as its first copy, however it comes again: published twice, or taken from a worker that ended. One that was admitted,
-        -- and has no place among the last ones, is older than they are.
-        local own = find(places, whose, 1, true)
+        -- and has no place among the last ones, is older than they are. Of two that are as new as each other, the one that came last is newer.
+        own = find(places, whose, 1, true)
+        local came_before = own or byte(ask, 42) > 31
         if own then
           local its = tonumber(string.match(sub(places, 1, own - 1), '%d+$'))
           earliest, latest = min(earliest, its), min(latest, its)
@@ -251,7 +259,14 @@ package enum RedisScript {
           latest = 0
         end
         -- A copy of its own may have another place.
-        if known and known > latest and holder ~= whose then return redis.status_reply('superseded') end
+        if known and (known > latest or known == latest and came_before) and holder ~= whose then
+          -- Its claim holds up nobody any more.
+          if own and claim and not is_shared then
+            places = string.gsub(places, whose .. ',', whose .. '!,')
+            pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered)))
+          end
+          return redis.status_reply('superseded')
+        end
         if not own then
           local place = format('%.0f', earliest) .. whose .. ','
           if known and known > earliest then
@@ -260,8 +275,17 @@ package enum RedisScript {
           else
             places = place .. places
           end
-          _, all = find(places, '^[^,]*,[^,]*,[^,]*,[^,]*,')
-          if all then places = sub(places, 1, all) end
+        end
+        -- What is on its way would race with this one to APNs, and keeps its place.
+        if not is_own then
+          for entry, name in string.gmatch(places, '(%d+ (%x+),)') do
+            if ' ' .. name ~= whose and is_on_way(value, name) then ahead_of_it = entry end
+          end
+        end
+        _, all = find(places, '^[^,]*,[^,]*,[^,]*,[^,]*,')
+        if all and all < #places then
+          local cut = ahead_of_it and (find(places, ahead_of_it, 1, true)) > all
+          places = cut and string.match(places, '^[^,]*,[^,]*,[^,]*,') .. ahead_of_it or sub(places, 1, all)
         end
       elseif has_collapse and not is_own then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
@@ -277,7 +301,14 @@ package enum RedisScript {
       local ahead = max(arrival - now, 0)
       local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
-      if wait > 0 and #ask > 37 and byte(ask, 42) % 16 > 7 then return ceil(wait / 1000) end
+      if wait > 0 and #ask > 37 and byte(ask, 42) % 16 > 7 then
+        -- It has a place if it waited for one on its way; dropped, it supersedes nothing.
+        if own and not claim then
+          places = string.gsub(places, '%d+' .. whose .. ',', '')
+          pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered)))
+        end
+        return ceil(wait / 1000)
+      end
       if places then pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered))) end
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
@@ -289,6 +320,7 @@ package enum RedisScript {
         end
       end
       if wait > 0 then return ceil(wait / 1000) end
+      if ahead_of_it then return redis.status_reply('behind') end
       if has_records and not is_shared then value = without(value, sub(ask, 2, 9)) end
       if rule.interval > 0 and not is_paid then
         if ahead == 0 and last > first then run = (run + 1) % 256 end
@@ -323,7 +355,7 @@ package enum RedisScript {
       local before, how = '\0\0\0\0', 0
       if #ask > 37 then
         before, how = sub(ask, 38, 41), byte(ask, 42) % 8
-        local fate = (how % 2 == 1 or byte(ask, 42) > 15) and get(device .. ':f:' .. hex(name))
+        local fate = (how % 2 == 1 or byte(ask, 42) % 32 > 15) and get(device .. ':f:' .. hex(name))
         -- What was published again since has another claim, or none yet; but it is younger than the end.
         if fate and #fate > 12 and (not claim or claim == sub(fate, 1, 4))
           and number_of('<d', ask, 43) <= number_of('<d', fate, 5)
@@ -356,7 +388,7 @@ package enum RedisScript {
       answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, claim, is_own, is_repeated and claim)
       if not is_repeated then return answer end
       if type(answer) == 'number' then return redis.status_reply('repeated ' .. format('%.0f', answer)) end
-      return answer.ok and redis.status_reply('repeated ' .. answer.ok) or answer
+      return answer.ok and answer.ok ~= 'behind' and redis.status_reply('repeated ' .. answer.ok) or answer
     end
 
     local answers

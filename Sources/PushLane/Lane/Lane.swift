@@ -41,8 +41,8 @@ package struct Lane<
   var isDirectorySilent = false
   /// The audiences' jobs whose pages are in flight.
   var audiences = AudienceTable()
-  /// Sends of takeovers that met a young claim and ask again later, the first answered first.
-  var claimed: RingBuffer<Ticket>
+  /// Sends that ask again later, by what they wait for, the first answered first.
+  var askingLater: [RingBuffer<Ticket>]
   /// Admitted sends that wait for room, by pool: a full or paused pool does not delay the others.
   var queues: [PoolQueue] = []
   var waitingCount = 0
@@ -106,7 +106,8 @@ package struct Lane<
     unstarted = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
     unnamedPages = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
     openPages = StartQueue.allCases.map { _ in 0 }
-    claimed = RingBuffer(capacity: sends.capacity)
+    let capacity = sends.capacity
+    askingLater = AskingLater.allCases.map { _ in RingBuffer(capacity: capacity) }
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
   }
@@ -122,7 +123,7 @@ package struct Lane<
     push.maintain(now: now)
     takeBrokerEvents(now)
     takePages(now)
-    askAboutClaimed(now)
+    askLater(now)
     startTargets(now)
     takeAdmissions(now)
     takeAnswers(now)
@@ -339,22 +340,14 @@ package struct Lane<
         // Counts from the answer: if a slow answer counted as old, the send would ask again and again and never leave.
         sends[ticket].askedAt = now.monotonic
       }
-      if case .claimed = admission, jobs[job].takesOver {
-        if isOvertaken(ticket, of: job) {
-          // It was waited for once, and nothing is sent: the mark says enough.
-          admission = .repeated(.proceed)
-        } else if !isOver(job, now) {
-          claimed.append(ticket)
-          continue
-        }
-      }
+      if asksLater(ticket, of: job, &admission, now) { continue }
       switch admission {
       case .duplicate: counters.duplicatesSuppressed += 1
       case .dead(let since), .repeated(.dead(let since)):
         counters.suppressed += 1
         tokenGone(ticket, since: since)
       case .limited, .superseded, .repeated(.limited), .repeated(.superseded): counters.rateLimited += 1
-      case .proceed, .claimed, .repeated: break
+      case .proceed, .behind, .claimed, .repeated: break
       }
       if admission.leavesClaim {
         // The clock was set back meanwhile: the job may be sent now, and has no claim yet.

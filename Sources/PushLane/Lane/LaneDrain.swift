@@ -41,7 +41,7 @@ extension Lane {
     waitingCount = 0
     for index in unstarted.indices { unstarted[index].removeAll() }
     reports = InlineArray(repeating: SendList())
-    claimed.removeAll()
+    for index in askingLater.indices { askingLater[index].removeAll() }
     abandonPages()
     for index in 0..<jobs.capacity {
       guard let job = jobs.liveTicket(at: index) else { continue }

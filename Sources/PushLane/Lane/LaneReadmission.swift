@@ -1,18 +1,56 @@
 import PushCore
 
+/// What a send waits for that asks the admission store again.
+enum AskingLater: Int, CaseIterable {
+  /// An older job of its collapse id, for its answer: usually as long as APNs takes.
+  case behind
+  /// Of two copies that take over, one goes on, and the other waits for its answer: a retry copy would be one more copy of a possible
+  /// poison job.
+  case claimed
+}
+
 /// Readmission: sends that ask the admission store again, because another copy of their job may have got an outcome since.
 extension Lane {
-  /// Of two copies that take over, one goes on, and the other waits here for its answer: a retry copy would be one more copy of
-  /// a possible poison job.
-  mutating func askAboutClaimed(_ now: Now) {
-    while admittingCount < settings.admissionsMaximum, let send = claimed.first {
-      if sends.isLive(send) {
-        guard now.monotonic.milliseconds(since: sends[send].askedAt) >= settings.claimedPauseMilliseconds else {
-          return
-        }
-        ask(send, of: job(of: send), now)
+  /// Whether it waits here, and asks again.
+  mutating func asksLater(_ send: Ticket, of job: Ticket, _ admission: inout Admission, _ now: Now) -> Bool {
+    switch admission {
+    case .behind:
+      askingLater[AskingLater.behind.rawValue].append(send)
+      return true
+    case .claimed where jobs[job].takesOver:
+      if isOvertaken(send, of: job) {
+        // It was waited for once, and nothing is sent: the mark says enough.
+        admission = .repeated(.proceed)
+      } else if !isOver(job, now) {
+        askingLater[AskingLater.claimed.rawValue].append(send)
+        return true
       }
-      _ = claimed.popFirst()
+      return false
+    case .proceed, .duplicate, .dead, .limited, .superseded, .claimed, .repeated:
+      return false
+    }
+  }
+
+  /// Many ask less often: one lane asks about 10,000 a second.
+  private func pauseMilliseconds(_ kind: AskingLater) -> Int64 {
+    switch kind {
+    case .behind: max(settings.behindPauseMilliseconds, Int64(askingLater[kind.rawValue].count) / 10)
+    case .claimed: settings.claimedPauseMilliseconds
+    }
+  }
+
+  mutating func askLater(_ now: Now) {
+    for kind in AskingLater.allCases {
+      let pause = pauseMilliseconds(kind)
+      // What is new waits for none of those.
+      let maximum = kind == .behind ? settings.admissionsMaximum / 2 : settings.admissionsMaximum
+      while admittingCount < maximum, let send = askingLater[kind.rawValue].first {
+        if sends.isLive(send) {
+          guard now.monotonic.milliseconds(since: sends[send].askedAt) >= pause else { break }
+          ask(send, of: job(of: send), now)
+        }
+        _ = askingLater[kind.rawValue].popFirst()
+      }
     }
   }
 

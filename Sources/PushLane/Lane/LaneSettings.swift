@@ -62,6 +62,8 @@ package struct LaneSettings: Sendable {
   package var possiblePoisonPauseMilliseconds: Int64 = 100
   /// How long a job that takes over old claims waits when it meets a young one, before it asks again.
   package var claimedPauseMilliseconds: Int64 = 1000
+  /// The same for one that is behind an older job of its collapse id.
+  package var behindPauseMilliseconds: Int64 = 25
   /// A send that was admitted longer ago asks again before it is sent: a redelivered copy may take the job over once its
   /// claim is old (`Takeover.oldClaimSeconds`, which Redis counts in whole seconds), and get an answer.
   package var admissionAgeMaximumMilliseconds: Int64 = 500

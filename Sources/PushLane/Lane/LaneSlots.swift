@@ -82,7 +82,8 @@ struct JobSlot: ~Copyable {
       isReturning: metadata.firstSeen != nil, isRedelivered: metadata.deliveryCount > 0,
       publishedAt: publishedAt,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
-      isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous, isOver: isOver)
+      isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous,
+      hasAsked: send.hasAsked, isOver: isOver)
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   @inline(__always)

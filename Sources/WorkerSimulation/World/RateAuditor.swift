@@ -31,7 +31,7 @@ struct RateAuditor {
     for (index, device) in call.keys.enumerated() where isLetThrough(index, call.reply) {
       let ask = call.arguments[index]
       if ask[0] == RateAuditor.unrated, !mayBeUnrated { violations.append("a device without a rate") }
-      let start = 24 + Int(ask[0]) * 20
+      let start = 32 + Int(ask[0]) * 20
       // No rule, or a query without a charge.
       guard start + 20 <= settings.count, admitted.insert(Target(device: device, job: Array(ask[1..<9]))).inserted
       else {
