@@ -45,6 +45,19 @@ struct WorkerWorldNeighbourTests {
     #expect(world.audiences.memberCount > 0)
   }
 
+  /// Of several lanes and workers.
+  @Test(arguments: 1...4 as ClosedRange<UInt64>) func whatReplacesOthersIsSentAfterThem(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.rivalJobs = 120
+      settings.stormMilliseconds = 30_000
+      settings.lanes = 3
+      settings.faults = [.killWorker, .failAPNs, .slowAPNs, .goAwayAPNs, .restartBroker]
+      settings.faultCount = 3
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.auditor.orderedCount > 10, "pushes of theirs")
+  }
+
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func aRewoundRedisShowsNobodyWhatIsForOthers(seed: UInt64) throws {
     let world = try play(seed) { settings in
       settings.registersThroughout = true

@@ -27,6 +27,15 @@ package struct SimulatedJob: Sendable {
   /// nil: neither.
   private(set) var tenant: Tenant?
 
+  /// Its place among those with its collapse id for a device.
+  struct Rank: Sendable {
+    let collapseID: String
+    let sequence: Int64
+  }
+
+  /// nil: it has no collapse id, or no number.
+  private(set) var rank: Rank?
+
   /// First digits of device tokens that the APNs simulator answers with errors: see the simulator's table.
   private static let prefixes = [
     "dead", "dea1", "bad0", "bad1", "bad3", "bad5", "4130", "7007", "5000", "5030", "1429", "1500", "1503", "2503",
@@ -106,6 +115,20 @@ package struct SimulatedJob: Sendable {
     if isOversized { fields += ",\"meta\":\"" } else if isBroken { fields += ",\"colour\":\"blue\"" }
     let end = (isOversized ? "\"" : "") + ",\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
     body = Array("{\(fields)".utf8) + Array(repeating: UInt8(ascii: "m"), count: fillCount) + Array(end.utf8)
+  }
+
+  /// A job that replaces others for a device of theirs, which APNs accepts pushes to.
+  init(number: Int, device: Int, _ rank: Rank, isBulk: Bool) {
+    id = SimulatedJob.idPrefix + Hex.text(number, count: 12)
+    targets = [SimulatedJob.deliverablePrefix + "7" + Hex.text(device, count: 59)]
+    routingKey = isBulk ? "bulk" : "transactional"
+    againAfterNanoseconds = nil
+    self.rank = rank
+    let text =
+      "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedJob.app)\",\"push_type\":\"alert\",\"to\":{\"token\":\"\(targets[0])\"},"
+      + "\"collapse_id\":\"\(rank.collapseID)\",\"sequence\":\(rank.sequence),"
+      + "\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
+    body = Array(text.utf8)
   }
 
   /// A job for devices of its own, all of which APNs accepts pushes to.

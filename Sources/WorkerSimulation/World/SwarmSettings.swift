@@ -36,6 +36,7 @@ extension WorkerWorld.Settings {
     if seed >= 100_000_000 {
       settings.addRewinds(seed: seed)
       settings.addNeighbours(seed: seed)
+      settings.addRivals(seed: seed)
     }
     if seed >= 120_000_000, settings.trouble != nil { settings.addSmallPrefetch(seed: seed) }
     return settings
@@ -147,6 +148,13 @@ extension WorkerWorld.Settings {
       addTrouble(
         Trouble.allCases[pick(4)], prefetch: [400, 1_000][pick(2)], lanes: 1 + pick(2), faultCount: max(0, pick(8) - 4))
     }
+  }
+
+  /// Jobs that replace each other, beside what else there is.
+  private mutating func addRivals(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x7269_7661_6C73_0001)
+    guard trouble == nil, random.next() % 2 == 0 else { return }
+    rivalJobs = 10 + Int(random.next() % 60)
   }
 
   /// One of the workers has a wrong clock from its start on, and cannot miss it: the others, Redis and APNs are right and there.

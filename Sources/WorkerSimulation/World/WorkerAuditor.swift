@@ -55,6 +55,11 @@ package final class WorkerAuditor {
   /// What a worker told Redis is there for the next one.
   private let keepsEnds: Bool
 
+  /// Redis keeps what it is told and tells the time, and nothing that was sent arrives seconds later.
+  private let keepsOrder: Bool
+  /// Pushes that had to be in order.
+  package private(set) var orderedCount = 0
+
   /// A sound job is sent before it expires: faults end long before that. But each lost confirm takes a
   /// minute, and a job that waits for its device's rate waits by Redis' clock.
   private let sendsAllInTime: Bool
@@ -73,6 +78,9 @@ package final class WorkerAuditor {
       faults.contains(.pauseWorker) || !Set(faults.map(\.family)).isSubset(of: [.worker])
       || settings.rabbitmq.confirmDropped > 0
     keepsEnds = Set(faults.map(\.family)).isDisjoint(with: [.network, .redis, .memory])
+    keepsOrder =
+      keepsEnds && !faults.contains(.pauseWorker) && settings.network.latency.upperBound <= WorkerAuditor.latencyMaximum
+      && settings.network.bytesPerSecond == nil
     isRedisReliable =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
       && settings.network.latency.upperBound <= WorkerAuditor.latencyMaximum && settings.network.bytesPerSecond == nil
@@ -229,6 +237,7 @@ package final class WorkerAuditor {
     }
     judge(ledger.entries)
     judgeReregistered(ledger.entries)
+    if keepsOrder { judgeOrder(ledger.entries) }
     violations += rates.violations
     if ledger.streamsOverLimit > 0 { violations.append("\(ledger.streamsOverLimit) streams over the limit") }
     let invalid = ledger.connections.reduce(0) { $0 + $1.invalidFrames }
@@ -299,6 +308,20 @@ package final class WorkerAuditor {
     if !others.isEmpty, !others.contains(true) {
       violations.append(
         "treated as unregistered because of a 410 that was older than the token: \(SimulatedJob.reregistered)")
+    }
+  }
+
+  /// Of those with a collapse id, APNs accepts none for a device after a newer one.
+  private func judgeOrder(_ entries: [LedgerEntry]) {
+    var newest: [String: Int64] = [:]
+    for entry in entries where entry.status == 200 {
+      guard let rank = jobs[entry.apnsID]?.rank else { continue }
+      orderedCount += 1
+      let key = "\(rank.collapseID) of \(entry.target)"
+      if let known = newest[key], known > rank.sequence {
+        violations.append("an older one of \(key), \(known - rank.sequence) µs before the newest: \(entry.apnsID)")
+      }
+      newest[key] = max(newest[key] ?? 0, rank.sequence)
     }
   }
 

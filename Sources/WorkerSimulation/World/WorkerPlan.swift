@@ -39,6 +39,7 @@ package struct WorkerPlan: Sendable {
         ))
     }
     addTenants()
+    addRivals()
     audiences = SimulatedAudienceEvent.plan(seed: seed, settings)
     guard !settings.faults.isEmpty else { return }
     for _ in 0..<settings.faultCount {
@@ -62,6 +63,28 @@ package struct WorkerPlan: Sendable {
     }
     for _ in 0..<settings.punctualJobs {
       jobs.append((SimulatedJob(number: jobs.count, .punctual, isBulk: pick(2) == 0, targets: 1), start + pick(span)))
+    }
+  }
+
+  /// Jobs that replace each other, some at about the same time, in any order.
+  private mutating func addRivals() {
+    var random = SeededRandom(seed: seed ^ 0x7269_7661_6C73_0000)
+    func pick(_ bound: Int64) -> Int64 { Int64(random.next() % UInt64(bound)) }
+    let start = WorkerPlan.productionStart + WorkerPlan.readyNanoseconds
+    let span = max(1, settings.stormMilliseconds * 1_000_000 - start)
+    var left = settings.rivalJobs
+    while left > 0 {
+      let at = start + pick(span)
+      let (device, collapse, isBulk) = (Int(pick(2)), pick(2), pick(4) == 0)
+      let count = min(left, 1 + Int(pick(5)))
+      left -= count
+      for number in 0..<count {
+        let rank = SimulatedJob.Rank(
+          collapseID: "rival-\(collapse)",
+          sequence: (WorkerWorld.unixMillisecondsAtZero * 1_000_000 + at) / 1_000 + Int64(number))
+        let job = SimulatedJob(number: jobs.count, device: device, rank, isBulk: isBulk)
+        jobs.append((job, at + pick(20) * 1_000_000))
+      }
     }
   }
 

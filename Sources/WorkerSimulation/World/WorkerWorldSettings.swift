@@ -62,6 +62,8 @@ extension WorkerWorld {
     package var stuckJobs = 0
     /// Jobs of another tenant, all the time, which must not wait for those.
     package var punctualJobs = 0
+    /// Jobs that replace others by their collapse id, several at about the same time.
+    package var rivalJobs = 0
     /// 1: a single Redis. More: the nodes of a cluster.
     package var redisNodes = 1
     /// A Redis with a replica and two Sentinels. Then `redisNodes` is 1.
