@@ -1,4 +1,5 @@
 import PushCore
+import PushIO
 import PushLane
 import TestSupport
 import Testing
@@ -167,6 +168,36 @@ extension RedisAdmissionStoreTests {
       }
     }
     try run(kind, limit: RateLimit(burst: 2, perSecond: 0.01), Scenario())
+  }
+
+  /// The first place is of one that ended superseded by one that was dropped: the next one stands behind it.
+  @Test func placesBehindOneThatIsOver_stayApart() throws {
+    let server = try RedisServer()
+    defer { server.stop() }
+    let loop = try EventLoop()
+    var settings = RedisAdmissionStoreSettings()
+    settings.timeoutMilliseconds = 5_000
+    settings.limits = RateLimits(RateLimit(burst: 2, perSecond: 0.01))
+    let state = RedisAdmissionStore(
+      loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings, seed: 7)
+    state.connect()
+    defer { state.close() }
+    let driver = AdmissionDriver(state, loop: loop)
+    let job = makeJob(token: "apart", collapseID: "match-7")
+    let second = driver.now.unixSeconds - 10
+    func answered(_ ticket: Ticket) throws -> Answered { try Answered(driver.answer(ticket)) }
+    let first = driver.ask(job, id: 1, timestamp: second, point: second * 1_000_000 + 500)
+    #expect(try answered(first) == .proceed)
+    let dropped = second * 1_000_000 + 2_000_000
+    #expect(try answered(driver.ask(job, id: 2, point: dropped, isDropped: true)) == .behind)
+    #expect(try answered(driver.ask(job, id: 1, own: driver.claim(of: first))) == .superseded)
+    #expect(try answered(driver.ask(makeJob(token: "apart"), id: 3)) == .proceed, "the last of the rate")
+    #expect(try answered(driver.ask(job, id: 2, isDropped: true, asksAgain: true)) == .limited)
+    let last = driver.ask(job, id: 4, timestamp: second, point: second * 1_000_000 + 100)
+    #expect(try answered(last) == .limited)
+    let script = "return redis.call('GET', redis.call('KEYS', ARGV[1])[1])"
+    let places = try server.cli(["EVAL", script, "0", "push:*:s*"])
+    #expect(places.split(separator: ",").count { $0.contains(" ") } == 2 && !places.contains(",,"), "\(places)")
   }
 
   /// Its worker hangs, or it waits for a retry.

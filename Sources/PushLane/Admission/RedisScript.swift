@@ -270,8 +270,8 @@ package enum RedisScript {
         if not own then
           local place = format('%.0f', earliest) .. whose .. ','
           if known and known > earliest then
-            local rest = #first + #holder + 2
-            places = sub(places, 1, rest - 1) .. place .. sub(places, rest)
+            local stop = find(places, ',', 1, true)
+            places = sub(places, 1, stop) .. place .. sub(places, stop + 1)
           else
             places = place .. places
           end
@@ -309,7 +309,8 @@ package enum RedisScript {
         end
         return ceil(wait / 1000)
       end
-      if places then pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered))) end
+      -- One that asks again while it waits has written them.
+      if places and not (own and ahead_of_it) then pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered))) end
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
         if waiting < seconds + delayed then
