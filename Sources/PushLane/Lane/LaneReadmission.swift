@@ -40,17 +40,18 @@ extension Lane {
   }
 
   mutating func askLater(_ now: Now) {
-    for kind in AskingLater.allCases {
-      let pause = pauseMilliseconds(kind)
-      // What is new waits for none of those.
-      let maximum = kind == .behind ? settings.admissionsMaximum / 2 : settings.admissionsMaximum
-      while admittingCount < maximum, let send = askingLater[kind.rawValue].first {
-        if sends.isLive(send) {
-          guard now.monotonic.milliseconds(since: sends[send].askedAt) >= pause else { break }
-          ask(send, of: job(of: send), now)
-        }
-        _ = askingLater[kind.rawValue].popFirst()
+    // What is new waits for none of those.
+    askLater(.behind, admissionsMaximum: settings.admissionsMaximum / 2, now)
+    askLater(.claimed, admissionsMaximum: settings.admissionsMaximum, now)
+  }
+
+  private mutating func askLater(_ kind: AskingLater, admissionsMaximum: Int, _ now: Now) {
+    while admittingCount < admissionsMaximum, let send = askingLater[kind.rawValue].first {
+      if sends.isLive(send) {
+        guard now.monotonic.milliseconds(since: sends[send].askedAt) >= pauseMilliseconds(kind) else { return }
+        ask(send, of: job(of: send), now)
       }
+      _ = askingLater[kind.rawValue].popFirst()
     }
   }
 
