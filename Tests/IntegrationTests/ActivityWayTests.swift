@@ -34,15 +34,18 @@ struct ActivityWayTests {
     #expect(try world.resolve(late.first?.text ?? "") == [device: "cc02cc02"])
   }
 
+  /// A start for one device, as a body that goes out.
+  private func start(_ id: String, _ device: String, in world: ActivityWay) throws -> String {
+    try world.publishedBody(
+      job(id, to: #"{"devices":["\#(device)"]}"#, payload: Self.start, #","activity":"ride-17""#))
+  }
+
   /// An app gives its device another id between two starts of one activity, and within one: the phone is started once.
   @Test func startTokenThatMoves_isNotStartedTwice() throws {
     let world = try ActivityWay(idAttribute: "herald.id")
     defer { world.close() }
     try world.register("old", startToken: "aa01aa01")
-    func start(_ id: String, _ device: String) throws -> String {
-      try world.publishedBody(
-        job(id, to: #"{"devices":["\#(device)"]}"#, payload: Self.start, #","activity":"ride-17""#))
-    }
+    func start(_ id: String, _ device: String) throws -> String { try self.start(id, device, in: world) }
     let first = try start("s1", "old")
     #expect(try world.page(first, 0) == ["old": "aa01aa01"])
     world.now += 1
@@ -65,10 +68,7 @@ struct ActivityWayTests {
     let world = try ActivityWay(idAttribute: "herald.id")
     defer { world.close() }
     try world.register("old", startToken: "aa01aa01")
-    func start(_ id: String, _ device: String) throws -> String {
-      try world.publishedBody(
-        job(id, to: #"{"devices":["\#(device)"]}"#, payload: Self.start, #","activity":"ride-17""#))
-    }
+    func start(_ id: String, _ device: String) throws -> String { try self.start(id, device, in: world) }
     #expect(try world.page(start("s1", "old"), 0) == ["old": "aa01aa01"])
     for device in ["new", "newest"] {
       world.now += 1

@@ -54,6 +54,8 @@ final class LaneBench {
 
 /// The state of the peers: what they have, what they got, and their answers.
 final class LaneBenchWorld {
+  /// Of the answers that may pause something.
+  var pausedTopics: [String] = []
   var milliseconds: Int64 = 1_800_000_000_000
   /// The error of the worker's wall clock.
   var clockAheadMilliseconds: Int64 = 0
@@ -329,7 +331,9 @@ struct LaneBenchPush: PushService {
 
   mutating func nextReleased() -> Ticket? { world.released.popLast() }
   mutating func nextAnswer(now: Now) -> PushAnswer? { world.answers.isEmpty ? nil : world.answers.removeFirst() }
-  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {}
+  mutating func apply(_ verdict: Verdict, topic: String, pool: PoolIndex, now: Now) {
+    if verdict.pause != .none { world.pausedTopics.append(topic) }
+  }
   mutating func close() {}
 }
 

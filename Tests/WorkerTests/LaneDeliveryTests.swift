@@ -349,6 +349,7 @@ import Testing
     #expect(bench.world.requests.count == 5)
     #expect(bench.world.retries.isEmpty)
     #expect(bench.world.remembered.map(\.outcome) == [.rejected])
+    #expect(bench.world.pausedTopics.allSatisfy { $0 == "(unknown)" } && !bench.world.pausedTopics.isEmpty)
     // Repeated answers, and answers of unknown requests, are ignored.
     for orphan in orphans { bench.world.answer(orphan) }
     bench.turn()
