@@ -309,8 +309,7 @@ package enum RedisScript {
         end
         return ceil(wait / 1000)
       end
-      -- One that asks again while it waits has written them.
-      if places and not (own and ahead_of_it) then pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered))) end
+      if places then pcall('SET', ordered, places, 'EX', format('%.0f', max(delayed, remembered))) end
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
         if waiting < seconds + delayed then
