@@ -63,14 +63,15 @@ package struct DeadLetter: Sendable {
     self.position = position
     // What Herald publishes is a new message: one with a death is the broker's dead letter, and its other headers are those of a copy. Only
     // the last death made it one: before, it may have expired in a retry queue.
-    let death = message.deaths.first
+    let deaths = message.deaths.filter { $0.queue != topology.undeliveredQueue }
+    let death = deaths.first
     reason =
       death?.reason ?? message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"
     detail = message.header("x-herald-detail")
     // Workers got this message up to the broker's limit, and may have sent it each time.
     isAmbiguous =
       message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
-      || message.deaths.contains { $0.reason == DeadLetter.deliveryLimitReason }
+      || deaths.contains { $0.reason == DeadLetter.deliveryLimitReason }
     let queue = (death?.queue ?? message.header("x-first-death-queue")).map { topology.queue(ofRetry: $0) }
     let word = message.header("x-herald-class")
     let expansions = JobClass.allCases.first { queue == topology.expansionsQueue($0) }

@@ -32,7 +32,7 @@ struct DeadLetterTests {
   private func put(_ world: WorkerWorld, _ numbers: Range<Int>, reason: (Int) -> StaticString) throws {
     let admin = try admin(world)
     defer { admin.close() }
-    let exchange = AMQPExchange(topology(world).deadExchange, isMandatory: true)
+    let exchange = AMQPExchange("", isMandatory: true)
     let properties = AMQPProperties()
     for number in numbers {
       properties.reset()
@@ -42,7 +42,7 @@ struct DeadLetterTests {
       properties.addHeader("x-herald-class", literal: number % 2 == 0 ? "transactional" : "bulk")
       properties.addHeader("x-herald-apns-id", UUIDValue(high: 7, low: UInt64(number)))
       try admin.publish(
-        to: exchange, routingKey: "", properties: properties,
+        to: exchange, routingKey: topology(world).deadQueue, properties: properties,
         body: Array(world.job("d-\(number)", number: number).utf8))
     }
     try admin.waitForConfirms()
@@ -179,7 +179,7 @@ struct DeadLetterTests {
       properties.addHeader("x-herald-first-seen", 1_796_000_000_000 as Int64)
       if let cursor { properties.addHeader("x-herald-cursor", cursor) }
       try admin.publish(
-        to: AMQPExchange(topology.deadExchange, isMandatory: true), routingKey: "", properties: properties,
+        to: AMQPExchange("", isMandatory: true), routingKey: topology.deadQueue, properties: properties,
         body: Array(body.utf8))
     }
     try admin.waitForConfirms()
@@ -208,7 +208,7 @@ struct DeadLetterTests {
       if let point { properties.addHeader("x-herald-order", point) }
       if isStamped { properties.setTimestamp(unixMilliseconds: second * 1_000) }
       try admin.publish(
-        to: AMQPExchange(topology(world).deadExchange, isMandatory: true), routingKey: "", properties: properties,
+        to: AMQPExchange("", isMandatory: true), routingKey: topology(world).deadQueue, properties: properties,
         body: Array(world.job(id, number: 1).utf8))
     }
     try admin.waitForConfirms()
@@ -278,65 +278,6 @@ struct DeadLetterTests {
     let twice = try world.simulator.duplicates()
     #expect(twice.count == 1 && twice.values.first == 2, "\(twice)")
     #expect(Set(replayed.filter(\.ambiguous).compactMap(\.apnsID)) == Set(twice.keys), "\(replayed)")
-  }
-
-  /// Each worker that returned the job may have sent it.
-  @Test func aReplayMarksWhatTheBrokersLimitTookAway() throws {
-    let world = try WorkerWorld("dead-limit")
-    try world.publish(world.job("given-back"))
-    let admin = try admin(world)
-    defer { admin.close() }
-    var deliveries = 0
-    try admin.consume(
-      queue: topology(world).jobsQueue(.transactional), limit: Int(Topology.deliveryLimit) + 1, idleMilliseconds: 5000
-    ) { _ in
-      deliveries += 1
-      return .requeue
-    }
-    #expect(deliveries == Int(Topology.deliveryLimit) + 1)
-    let isDead = ChildProcess.poll(timeoutMilliseconds: 30_000) {
-      try? admin.messageCount(queue: topology(world).deadQueue) == 1 ? true : nil
-    }
-    #expect(isDead == true)
-    let letters = try rows(world)
-    #expect(letters.map(\.reason) == ["delivery_limit"] && letters.allSatisfy(\.ambiguous), "\(letters)")
-    #expect(try world.herald(["dead-letters", "replay"]).status == 0)
-    try world.runUntilEmpty()
-    let outcomes = try world.takeOutcomes()
-    #expect(outcomes.map(\.outcome) == ["accepted"] && outcomes.allSatisfy(\.ambiguous), "\(outcomes)")
-  }
-
-  /// The broker tells of every death of a message: the one that made it a dead letter counts, not the end of its wait for a retry before.
-  @Test(arguments: [
-    ("bulk.1", "jobs.bulk", "bulk"), ("transactional.2", "jobs.transactional", "transactional"),
-    ("channels.1", "channels", "channels"), ("expansions.bulk.1", "expansions.bulk", "bulk"),
-  ])
-  func aMessageThatWaitedForARetryIsWhatItWas(_ retry: String, _ queue: String, _ jobClass: String) throws {
-    let world = try WorkerWorld("dead-retried")
-    let admin = try admin(world)
-    defer { admin.close() }
-    // A copy of a job has the answer of its last attempt.
-    let properties = AMQPProperties()
-    properties.setMessageID("waited".utf8.span)
-    properties.addHeader("x-herald-reason", "ServiceUnavailable")
-    try admin.publish(
-      to: AMQPExchange(topology(world).retryExchange, isMandatory: true), routingKey: retry, properties: properties,
-      body: Array(world.job("waited").utf8))
-    try admin.waitForConfirms()
-    try admin.consume(
-      queue: "\(world.prefix).\(queue)", limit: Int(Topology.deliveryLimit) + 1, idleMilliseconds: 10_000
-    ) { _ in .requeue }
-    let isDead = ChildProcess.poll(timeoutMilliseconds: 30_000) {
-      try? admin.messageCount(queue: topology(world).deadQueue) == 1 ? true : nil
-    }
-    #expect(isDead == true)
-    let letters = try rows(world)
-    #expect(letters.map(\.reason) == ["delivery_limit"] && letters.map(\.class) == [jobClass], "\(letters)")
-    #expect(letters.map(\.ambiguous) == [true], "\(letters)")
-    let replay = try world.herald(["dead-letters", "replay", "--reason", "delivery_limit"])
-    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
-    let copies = try takeAll("\(world.prefix).\(queue)", world)
-    #expect(copies.map(\.messageID) == ["waited"] && copies.allSatisfy(\.metadata.isAmbiguous), "\(copies)")
   }
 
   @Test func aKillInTheMiddleLosesNothing() throws {

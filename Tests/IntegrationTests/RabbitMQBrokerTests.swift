@@ -69,9 +69,11 @@ struct RabbitMQBrokerTests {
 
     let admin = try harness.admin()
     var letters: [AMQPMessage] = []
-    try admin.consume(queue: harness.topology.deadQueue, limit: 2, idleMilliseconds: 5000) { message in
-      letters.append(message)
-      return .acknowledge
+    for queue in [harness.topology.deadQueue, harness.topology.undeliveredQueue] {
+      try admin.consume(queue: queue, limit: 1, idleMilliseconds: 5000) { message in
+        letters.append(message)
+        return .acknowledge
+      }
     }
     #expect(letters.map(\.body) == [[43], [42]])
     #expect(letters[0].header("x-herald-reason") == "invalid")
@@ -182,7 +184,7 @@ struct RabbitMQBrokerTests {
     #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 0)
     harness.broker.reject(harness.deliveries[0].delivery.tag, requeue: false)
     harness.broker.acknowledge(one: harness.deliveries[1].delivery.tag)
-    let moved = harness.run { _ in (try? admin.messageCount(queue: harness.topology.deadQueue)) == 1 }
+    let moved = harness.run { _ in (try? admin.messageCount(queue: harness.topology.undeliveredQueue)) == 1 }
     #expect(moved)
     harness.broker.close()
     #expect(harness.run { $0.broker.isClosed })

@@ -177,12 +177,11 @@ struct WorkerBrokerFaultTests {
     let world = try WorkerWorld("dead-full")
     let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
     defer { admin.close() }
-    let full = "\(world.prefix).full"
-    try admin.perform(
-      .declareQueue(
-        name: full,
-        arguments: [AMQPArgument("x-max-length", .number(0)), AMQPArgument("x-overflow", .text("reject-publish"))]))
-    try admin.perform(.bind(queue: full, exchange: "\(world.prefix).dead", routingKey: ""))
+    let full = "\(world.prefix).dead"
+    _ = try world.rabbitmq.rabbitmqctl([
+      "set_policy", "--apply-to", "queues", full, "^\(full)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+    ])
+    for body in ["taken", "refused"] { try world.outside.publish(body, exchange: "", routingKey: full) }
     let worker = try world.startWorker()
     #expect(world.waitUntilReady(), "\(worker.log)")
     let large = world.job("large").dropLast() + ",\"meta\":\"\(String(repeating: "x", count: 600_000))\"}"
@@ -191,7 +190,7 @@ struct WorkerBrokerFaultTests {
     try world.waitForAccepted(20, seconds: 15)
     #expect(worker.waitForLine("did not take the dead letter of a job of"), "\(worker.log)")
     // Refused messages are published once there is room.
-    try admin.perform(.deleteQueue(name: full))
+    _ = try world.rabbitmq.rabbitmqctl(["clear_policy", full])
     let isReported = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
       (try? world.takeOutcomes().count { $0.outcome == "invalid" }) == 1 ? true : nil
     }

@@ -27,7 +27,7 @@ struct WorkerCommandTests {
     // Once by the lane, once by each other consumer: they have separate connections.
     let reporters = worker.lines.filter { $0.contains("ACCESS_REFUSED") }
       .map { $0.firstMatch(of: /"lane":"([^"]+)"/).map { String($0.1) } ?? "?" }
-    #expect(reporters.sorted() == ["0", "channels", "expansions", "registrations"], "\(worker.log)")
+    #expect(reporters.sorted() == ["0", "channels", "expansions", "registrations", "undelivered"], "\(worker.log)")
     #expect(worker.lines.count <= 10, "\(worker.log)")
     #expect(worker.waitForLine("ACCESS_REFUSED", "127.0.0.1:\(world.rabbitmq.port)", seconds: 1))
     #expect(!worker.log.contains("secret-word"))

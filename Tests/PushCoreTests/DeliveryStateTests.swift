@@ -174,7 +174,7 @@ import Testing
       _ = last.admitted(claimed, short, policy: policy, dropsOverLimit: false, now: now)
       #expect(retryDelay(last) == 1 && !last.isAmbiguous)
     }
-    var givenUp = DeliveryState(isGivenUp: true)
+    var givenUp = DeliveryState(givenUp: .failed)
     _ = givenUp.admitted(claimed, times, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(givenUp)?.outcome == .failed)
   }

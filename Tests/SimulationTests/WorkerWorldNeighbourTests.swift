@@ -58,6 +58,18 @@ struct WorkerWorldNeighbourTests {
     #expect(world.auditor.orderedCount > 10, "pushes of theirs")
   }
 
+  /// Also beside workers that end: each has one outcome.
+  @Test(arguments: 1...4 as ClosedRange<UInt64>) func whatRabbitMQGivesUpHasItsOutcome(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.fleetingJobs = 100
+      settings.stormMilliseconds = 30_000
+      settings.faults = [.killWorker, .pauseWorker, .slowAPNs, .restartBroker, .cut, .dropConfirms, .loadRedis]
+      settings.faultCount = 6
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.undeliveredCount > 10)
+  }
+
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func aRewoundRedisShowsNobodyWhatIsForOthers(seed: UInt64) throws {
     let world = try play(seed) { settings in
       settings.registersThroughout = true

@@ -49,6 +49,7 @@ import Testing
     let bound = topology.declarations.compactMap { operation in
       if case .bind(let queue, _, _) = operation { queue } else { nil as String? }
     }
-    #expect(bound.last == topology.deadQueue && bound.filter { $0 == topology.deadQueue }.count == 1)
+    #expect(bound.last == topology.undeliveredQueue && bound.filter { $0 == topology.undeliveredQueue }.count == 1)
+    #expect(!bound.contains(topology.deadQueue), "its messages are Herald's own")
   }
 }

@@ -12,9 +12,10 @@ import Testing
   }
 
   private func workerMetrics() throws -> Set<String> {
-    try ["MetricsText.swift", "ChannelMetrics.swift", "RegistrationMetrics.swift", "ExpansionMetrics.swift"].reduce(
-      into: Set<String>()
-    ) { known, file in
+    try [
+      "MetricsText.swift", "ChannelMetrics.swift", "RegistrationMetrics.swift", "ExpansionMetrics.swift",
+      "UndeliveredMetrics.swift",
+    ].reduce(into: Set<String>()) { known, file in
       known.formUnion(try Self.names(in: text("Sources/PushWorker/Metrics/\(file)")))
     }
   }

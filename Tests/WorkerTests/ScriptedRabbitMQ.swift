@@ -126,8 +126,8 @@ final class ScriptedRabbitMQ: ListenerDelegate {
     case 0x003C_0014:
       let queue = text(arguments, 2)
       session.method(0x003C_0015, text(arguments, queue.end).bytes, channel: channel)
-    case 0x0028_000A, 0x0032_0014, 0x003C_000A, 0x0055_000A:
-      // exchange.declare, queue.bind, basic.qos, confirm.select: the answer carries nothing.
+    case 0x0028_000A, 0x0032_0014, 0x0032_0032, 0x003C_000A, 0x0055_000A:
+      // exchange.declare, queue.bind, queue.unbind, basic.qos, confirm.select: the answer carries nothing.
       session.method(id + 1, channel: channel)
     case 0x003C_0028:
       let exchange = text(arguments, 2)

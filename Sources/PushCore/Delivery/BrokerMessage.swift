@@ -43,6 +43,10 @@ package struct MessageMetadata: Sendable {
   package var pausedAt: Int64?
   /// `x-herald-replay`: an operator replayed a dead letter: what has its end is sent again.
   package var isReplay = false
+  /// `x-herald-undelivered`: RabbitMQ gave up a message that this one is a copy of.
+  package var undelivered: Undelivered?
+  /// `x-herald-routing-key` of what no queue took.
+  package var routingKey = ByteRange.empty
 
   package init() {}
 
@@ -77,6 +81,24 @@ package struct MessageMetadata: Sendable {
     startWaits = 0
     pausedAt = nil
     isReplay = false
+    undelivered = nil
+    routingKey = .empty
+  }
+}
+
+/// Why RabbitMQ gave up a job that no worker had taken: it is not sent, and its outcome says so.
+package enum Undelivered: Sendable {
+  /// Its time in a queue was over: the message had an AMQP `expiration`, or a policy has a `message-ttl`.
+  case expired
+  /// No queue took it.
+  case unroutable
+
+  /// In the header.
+  package var word: StaticString {
+    switch self {
+    case .expired: "expired"
+    case .unroutable: "unroutable"
+    }
   }
 }
 

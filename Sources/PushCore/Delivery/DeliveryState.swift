@@ -39,8 +39,8 @@ package struct DeliveryState: ~Copyable, Sendable {
   package private(set) var sentAt: Int64?
   /// Unfinished deliveries as long as it has no result: a copy carries this number.
   package private(set) var redeliveries: UInt32
-  /// Too many workers ended while they had it: it is not sent any more.
-  private let isGivenUp: Bool
+  /// It is not sent any more: too many workers ended while they had it (`failed`), or RabbitMQ gave it up (`expired`).
+  private let givenUp: Outcome?
   /// The admission store knows of another copy without an answer, which may have been sent.
   private var isRepeated = false
   private var resends: UInt8 = 0
@@ -52,14 +52,14 @@ package struct DeliveryState: ~Copyable, Sendable {
   /// - Parameters:
   ///   - attempts: from earlier copies of the job, like `isAmbiguous`.
   ///   - redeliveries: how often this job, or an earlier copy, was delivered to a worker that did not finish it.
-  ///   - isGivenUp: unless the admission store has its answer, it ends as `failed`; what became of earlier requests is unknown.
+  ///   - givenUp: unless the admission store has its answer, it ends so; of a failed one it is unknown what became of earlier requests.
   package init(
-    attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, isGivenUp: Bool = false
+    attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, givenUp: Outcome? = nil
   ) {
     self.attempts = attempts
     self.redeliveries = redeliveries
-    self.isAmbiguous = isAmbiguous || isGivenUp
-    self.isGivenUp = isGivenUp
+    self.isAmbiguous = isAmbiguous || givenUp == .failed
+    self.givenUp = givenUp
   }
 
   /// How often it was sent again at once; the verdict depends on it.
@@ -135,7 +135,7 @@ package struct DeliveryState: ~Copyable, Sendable {
     case .behind:
       preconditionFailure("the lane asks again")
     case .proceed:
-      if isGivenUp { return giveUp(now: now) }
+      if let givenUp { return giveUp(givenUp, now: now) }
       phase = .waiting
       return .send
     case .duplicate(var remembered):
@@ -150,7 +150,7 @@ package struct DeliveryState: ~Copyable, Sendable {
         sentAt: sentAt, completedAt: now.unixMilliseconds)
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     case .limited(let retryAfterMilliseconds):
-      if isGivenUp { return giveUp(now: now) }
+      if let givenUp { return giveUp(givenUp, now: now) }
       // A job that APNs itself refused, or may have, is retried regardless of our own limits, and so is a copy of it: all copies have one
       // end.
       if dropsOverLimit, attempts == 0, !isAmbiguous { return end(.throttled, now: now) }
@@ -158,8 +158,10 @@ package struct DeliveryState: ~Copyable, Sendable {
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)
     case .claimed:
-      if isGivenUp, !policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
-        return giveUp(now: now)
+      if givenUp == .failed,
+        !policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
+      {
+        return giveUp(.failed, now: now)
       }
       // Its answer usually comes within a second, and is published for this copy too. A job that is lost repeatedly waits longer.
       switch policy.wait(number: max(redeliveries, 1), times, now: now) {
@@ -349,8 +351,8 @@ package struct DeliveryState: ~Copyable, Sendable {
     }
   }
 
-  private mutating func giveUp(now: Now) -> DeliveryAction {
-    end(.failed, deadLetter: "failed", now: now)
+  private mutating func giveUp(_ outcome: Outcome, now: Now) -> DeliveryAction {
+    end(outcome, deadLetter: outcome == .expired ? "expired" : "failed", now: now)
   }
 
   private mutating func end(

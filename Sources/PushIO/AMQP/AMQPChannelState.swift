@@ -33,8 +33,8 @@ struct AMQPChannelState {
 
   /// The kinds of answers.
   enum Reply: Equatable {
-    case channelOpen, channelClose, exchangeDeclare, exchangeDelete, queueDeclare, queueBind, queuePurge, queueDelete,
-      qos, consume, cancel, confirmSelect
+    case channelOpen, channelClose, exchangeDeclare, exchangeDelete, queueDeclare, queueBind, queueUnbind, queuePurge,
+      queueDelete, qos, consume, cancel, confirmSelect
   }
 
   var phase = Phase.closed
@@ -65,6 +65,7 @@ extension AMQPOperation {
     case .declareExchange, .inspectExchange: .exchangeDeclare
     case .declareQueue, .inspectQueue: .queueDeclare
     case .bind: .queueBind
+    case .unbind: .queueUnbind
     case .purge: .queuePurge
     case .deleteQueue: .queueDelete
     case .deleteExchange: .exchangeDelete

@@ -12,7 +12,7 @@ package final class AMQPConnection: TransportDelegate {
   package private(set) var failure: AMQPError?
 
   private var state: AMQPConnectionState
-  private let codec = AMQPMethodCodec()
+  private let codec: AMQPMethodCodec
   private let loop: EventLoop
   private let address: AMQPAddress
   private let name: String
@@ -38,6 +38,7 @@ package final class AMQPConnection: TransportDelegate {
     self.address = address
     self.name = name
     self.options = options
+    codec = AMQPMethodCodec(keepsAddresses: options.keepsAddresses)
     collected = Array(repeating: AMQPCollectedContent(), count: Int(options.channelCount) + 1)
     state = AMQPConnectionState(
       options: options, heartbeatSeconds: address.heartbeatSeconds ?? options.heartbeatSeconds, user: address.user,
@@ -321,6 +322,10 @@ package final class AMQPConnection: TransportDelegate {
     // Until it has a count of its own, the broker passes on what a producer wrote: a shovel copies the header of another queue.
     if !state.isLastRedelivered { metadata.deliveryCount = 0 }
   }
+
+  /// Where the last delivery was published to; empty unless `AMQPOptions.keepsAddresses`.
+  package var exchange: String { codec.exchange }
+  package var routingKey: String { codec.routingKey }
 
   /// Where a returned message was published to.
   package var returnedExchange: String { state.returnedExchange }

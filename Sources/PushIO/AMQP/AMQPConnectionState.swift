@@ -99,7 +99,7 @@ struct AMQPConnectionState {
       // May follow channel.open without waiting for its answer.
       precondition(isInUse(channel: channel), "channel \(channel) is not open")
       channels[index].reset(to: .closing)
-    case .declareExchange, .declareQueue, .inspectQueue, .inspectExchange, .bind, .purge, .deleteQueue,
+    case .declareExchange, .declareQueue, .inspectQueue, .inspectExchange, .bind, .unbind, .purge, .deleteQueue,
       .deleteExchange, .prefetch, .consume, .cancel, .selectConfirms:
       // Operations may follow channel.open without waiting for its answer.
       precondition(isInUse(channel: channel), "channel \(channel) is not open")
@@ -263,6 +263,7 @@ struct AMQPConnectionState {
       let reply = AMQPReply(messageCount: messageCount, consumerCount: consumerCount)
       return try answered(.queueDeclare, reply, id: id, channel)
     case .queueBindOK: return try answered(.queueBind, id: id, channel)
+    case .queueUnbindOK: return try answered(.queueUnbind, id: id, channel)
     case .queuePurgeOK(let count):
       return try answered(.queuePurge, AMQPReply(messageCount: count), id: id, channel)
     case .queueDeleteOK(let count):

@@ -13,15 +13,20 @@ package struct AMQPMessage: Sendable {
   var tag: UInt64
 
   /// The text of a header; nil if there is none with that name, or it is not a text.
-  package func header(_ name: String) -> String? {
-    for header in headers where header.name == name {
-      if case .text(let text) = header.value { return text }
-    }
-    return nil
-  }
+  package func header(_ name: String) -> String? { headers.firstText(of: name) }
 
   package var messageID: String {
     String(decoding: metadata.bytes[metadata.messageID.range], as: UTF8.self)
+  }
+}
+
+extension [AMQPArgument] {
+  /// The text of a header; nil if there is none with that name, or it is not a text.
+  package func firstText(of name: String) -> String? {
+    for argument in self where argument.name == name {
+      if case .text(let text) = argument.value { return text }
+    }
+    return nil
   }
 }
 
@@ -30,6 +35,11 @@ package struct AMQPDeath: Equatable, Sendable {
   /// `rejected`, `expired`, `maxlen` or `delivery_limit`.
   package let reason: String
   package let queue: String
+
+  package init(reason: String, queue: String) {
+    self.reason = reason
+    self.queue = queue
+  }
 }
 
 /// What to do with a message that was read.

@@ -7,6 +7,9 @@ import PushCore
 @safe
 final class AMQPMethodCodec {
   private let pool: UnsafeMutablePointer<amqp_pool_t>
+  /// Where the last delivery was published to, if that is kept.
+  private(set) var (exchange, routingKey) = ("", "")
+  private let keepsAddresses: Bool
 
   private static let poolPageCount = 4096
   /// Maximum size of a method's arguments that we send, including its table.
@@ -14,7 +17,8 @@ final class AMQPMethodCodec {
   /// Tables nested deeper are refused before the recursive decoder runs.
   private static let tableDepthMaximum = 8
 
-  init() {
+  init(keepsAddresses: Bool = false) {
+    self.keepsAddresses = keepsAddresses
     unsafe pool = .allocate(capacity: 1)
     unsafe init_amqp_pool(pool, AMQPMethodCodec.poolPageCount)
   }
@@ -38,6 +42,11 @@ final class AMQPMethodCodec {
     switch id {
     case .basicDeliver:
       let deliver = unsafe try decoded(id, arguments, as: amqp_basic_deliver_t.self)
+      if keepsAddresses {
+        unsafe (exchange, routingKey) = (
+          AMQPMethodCodec.text(deliver.exchange), AMQPMethodCodec.text(deliver.routing_key)
+        )
+      }
       return unsafe .deliver(tag: deliver.delivery_tag, isRedelivered: deliver.redelivered != 0)
     case .basicAck:
       let ack = unsafe try decoded(id, arguments, as: amqp_basic_ack_t.self)
@@ -87,6 +96,8 @@ final class AMQPMethodCodec {
       return unsafe .queueDeclareOK(messageCount: declared.message_count, consumerCount: declared.consumer_count)
     case .queueBindOK:
       return .queueBindOK
+    case .queueUnbindOK:
+      return .queueUnbindOK
     case .queuePurgeOK:
       let purged = unsafe try decoded(id, arguments, as: amqp_queue_purge_ok_t.self)
       return .queuePurgeOK(messageCount: purged.message_count)
@@ -104,7 +115,8 @@ final class AMQPMethodCodec {
     case .confirmSelectOK:
       return .confirmSelectOK
     case .connectionStartOK, .connectionTuneOK, .connectionOpen, .channelOpen, .channelFlowOK, .exchangeDeclare,
-      .exchangeDelete, .queueDeclare, .queueBind, .queuePurge, .queueDelete, .basicQoS, .basicConsume, .basicPublish,
+      .exchangeDelete, .queueDeclare, .queueBind, .queueUnbind, .queuePurge, .queueDelete, .basicQoS, .basicConsume,
+      .basicPublish,
       .basicReject, .confirmSelect:
       throw .unexpectedMethod(id: number, channel: channel)
     }
@@ -277,6 +289,12 @@ final class AMQPMethodCodec {
       unsafe method.exchange = bytes(exchange)
       unsafe method.routing_key = bytes(routingKey)
       unsafe append(.queueBind, channel: channel, method, to: &out)
+    case .unbind(let queue, let exchange, let routingKey):
+      var method = unsafe amqp_queue_unbind_t()
+      unsafe method.queue = bytes(queue)
+      unsafe method.exchange = bytes(exchange)
+      unsafe method.routing_key = bytes(routingKey)
+      unsafe append(.queueUnbind, channel: channel, method, to: &out)
     case .purge(let queue):
       var method = unsafe amqp_queue_purge_t()
       unsafe method.queue = bytes(queue)

@@ -11,6 +11,8 @@ package enum AMQPOperation: Equatable, Sendable {
   /// Passive declaration; closes the channel if there is no such exchange.
   case inspectExchange(name: String)
   case bind(queue: String, exchange: String, routingKey: String)
+  /// Nothing happens if there is no such binding.
+  case unbind(queue: String, exchange: String, routingKey: String)
   case purge(queue: String)
   case deleteQueue(name: String)
   case deleteExchange(name: String)
@@ -65,6 +67,7 @@ extension AMQPOperation: CustomStringConvertible {
     case .inspectQueue(let name): "queue.declare (passive) \(name)"
     case .inspectExchange(let name): "exchange.declare (passive) \(name)"
     case .bind(let queue, let exchange, let key): "queue.bind \(queue) to \(exchange) with '\(key)'"
+    case .unbind(let queue, let exchange, let key): "queue.unbind \(queue) from \(exchange) with '\(key)'"
     case .purge(let queue): "queue.purge \(queue)"
     case .deleteQueue(let name): "queue.delete \(name)"
     case .deleteExchange(let name): "exchange.delete \(name)"

@@ -13,6 +13,8 @@ package struct AMQPOptions: Equatable, Sendable {
   package var bodyBytesMaximum = 512 * 1024
   /// Larger bodies up to this size are kept until the next event, for a user who passes them on at once. Still larger ones are dropped.
   package var oversizedBytesMaximum = 0
+  /// It can be read where each delivery was published to.
+  package var keepsAddresses = false
   /// TCP and TLS.
   package var connectTimeoutMilliseconds: Int64 = 10_000
 

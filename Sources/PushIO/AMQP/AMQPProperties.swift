@@ -6,7 +6,7 @@ package import PushCore
 @safe
 package final class AMQPProperties {
   /// Maximum number of a message's headers.
-  package static let headerCountMaximum = 16
+  package static let headerCountMaximum = 20
   /// A header's text is cut to this many bytes, a short property to 255.
   package static let headerTextMaximum = 4096
   private static let shortTextMaximum = 255

@@ -188,6 +188,11 @@ enum AMQPPropertiesReader {
       } else if name.equals("x-herald-class") {
         let text = header.extracting(range.range)
         metadata.jobClass = text.equals("bulk") ? .bulk : text.equals("transactional") ? .transactional : nil
+      } else if name.equals("x-herald-routing-key") {
+        metadata.routingKey = copyText(range, header, into: &metadata)
+      } else if name.equals("x-herald-undelivered") {
+        let text = header.extracting(range.range)
+        metadata.undelivered = text.equals("expired") ? .expired : text.equals("unroutable") ? .unroutable : nil
       }
     case .list, .other:
       break

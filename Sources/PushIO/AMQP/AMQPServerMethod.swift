@@ -15,6 +15,7 @@ enum AMQPServerMethod: Equatable {
   case exchangeDeleteOK
   case queueDeclareOK(messageCount: UInt32, consumerCount: UInt32)
   case queueBindOK
+  case queueUnbindOK
   case queuePurgeOK(messageCount: UInt32)
   case queueDeleteOK(messageCount: UInt32)
   case qosOK
@@ -58,6 +59,8 @@ enum AMQPMethodID: UInt32 {
   case queuePurgeOK = 0x0032_001F
   case queueDelete = 0x0032_0028
   case queueDeleteOK = 0x0032_0029
+  case queueUnbind = 0x0032_0032
+  case queueUnbindOK = 0x0032_0033
   case basicQoS = 0x003C_000A
   case basicQoSOK = 0x003C_000B
   case basicConsume = 0x003C_0014

@@ -281,8 +281,8 @@ package final class RabbitMQBroker: Broker {
       notices.add(
         .warning, .publisher,
         """
-        \(settings.topology.deadExchange) did not take the dead letter of a job of \(bodyCount) bytes within \
-        \(RabbitMQBroker.oversizedMilliseconds / 1000) s (\(canPublish ? "a queue of that exchange may be full" : unpublishable)): \
+        \(settings.topology.deadQueue) did not take the dead letter of a job of \(bodyCount) bytes within \
+        \(RabbitMQBroker.oversizedMilliseconds / 1000) s (\(canPublish ? "it may be full" : unpublishable)): \
         RabbitMQ moves the job there itself, without the reason
         """)
     }

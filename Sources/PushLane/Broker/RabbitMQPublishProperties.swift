@@ -40,6 +40,7 @@ package struct RabbitMQPublishProperties {
     if state.redeliveries > 0 { properties.addHeader("x-herald-redeliveries", Int64(state.redeliveries)) }
     if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
     if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
+    addUndelivered(metadata.undelivered, metadata.bytes.span.extracting(metadata.routingKey.range))
   }
 
   func describeIsolated(_ jobClass: JobClass, firstSeen: Int64, _ metadata: borrowing MessageMetadata) {
@@ -54,6 +55,7 @@ package struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
     if let pausedAt = metadata.pausedAt { properties.addHeader("x-herald-paused-at", pausedAt) }
     if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
+    addUndelivered(metadata.undelivered, metadata.bytes.span.extracting(metadata.routingKey.range))
     addClass(jobClass)
   }
 
@@ -114,6 +116,41 @@ package struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-reason", literal: reason)
     properties.addHeader("x-herald-detail", detail)
     addClass(jobClass)
+  }
+
+  /// Of a message that RabbitMQ gave up, which goes to whoever tells its end. Whatever it is, its state stays.
+  /// - Parameters:
+  ///   - deliveries: not finished by any worker, of all the messages that this one is a copy of.
+  ///   - cursor: as its header had it.
+  ///   - routingKey: of what no queue took.
+  package func describeReturned(
+    _ jobClass: JobClass?, deliveries: UInt32, cursor: String?, _ undelivered: Undelivered?, routingKey: String,
+    _ metadata: borrowing MessageMetadata
+  ) {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    if !metadata.replyTo.isEmpty { properties.setReplyTo(metadata.bytes.span.extracting(metadata.replyTo.range)) }
+    if metadata.attempts > 0 { properties.addHeader("x-herald-attempts", Int64(metadata.attempts)) }
+    if let firstSeen = metadata.firstSeen { properties.addHeader("x-herald-first-seen", firstSeen) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
+    if metadata.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
+    if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if deliveries > 0 { properties.addHeader("x-herald-deliveries", Int64(deliveries)) }
+    if let pausedAt = metadata.pausedAt { properties.addHeader("x-herald-paused-at", pausedAt) }
+    if metadata.redeliveries > 0 { properties.addHeader("x-herald-redeliveries", Int64(metadata.redeliveries)) }
+    if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
+    if metadata.startWaits > 0 { properties.addHeader("x-herald-waits", Int64(metadata.startWaits)) }
+    if metadata.isReturning { properties.addHeader("x-herald-returning", true) }
+    if let cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor) }
+    if let jobClass { addClass(jobClass) }
+    addUndelivered(undelivered, routingKey.utf8.span)
+  }
+
+  private func addUndelivered(_ undelivered: Undelivered?, _ routingKey: Span<UInt8>) {
+    guard let undelivered else { return }
+    properties.addHeader("x-herald-undelivered", literal: undelivered.word)
+    if undelivered == .unroutable { properties.addHeader("x-herald-routing-key", routingKey) }
   }
 
   private func addClass(_ jobClass: JobClass) {

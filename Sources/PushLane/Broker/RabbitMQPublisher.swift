@@ -23,9 +23,10 @@ struct RabbitMQPublisher: ~Copyable {
   private let properties = RabbitMQPublishProperties()
   private let results: AMQPExchange
   private let retries: AMQPExchange
-  private let deadLetters: AMQPExchange
   private let jobs: AMQPExchange
-  private let expansions = AMQPExchange("", isMandatory: true)
+  /// To the queue that the routing key names.
+  private let direct = AMQPExchange("", isMandatory: true)
+  private let deadKey: [UInt8]
   /// By class.
   private let expansionsKeys: [[UInt8]]
   private let isolatedKey = Array(Topology.isolatedRoutingKey.utf8)
@@ -57,7 +58,7 @@ struct RabbitMQPublisher: ~Copyable {
     self.topology = topology
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.outcomesAreMandatory)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
-    deadLetters = AMQPExchange(topology.deadExchange, isMandatory: true)
+    deadKey = Array(topology.deadQueue.utf8)
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
     expansionsKeys = JobClass.allCases.map { Array(topology.expansionsQueue($0).utf8) }
     retryKeys = JobClass.allCases.map { jobClass in
@@ -173,7 +174,7 @@ struct RabbitMQPublisher: ~Copyable {
     switch destination {
     case .results: results.name
     case .retries: retries.name
-    case .deadLetters: deadLetters.name
+    case .deadLetters: topology.deadQueue
     case .isolated: topology.isolatedQueue
     case .expansions: topology.expansionsQueue(.transactional)
     }
@@ -227,12 +228,12 @@ struct RabbitMQPublisher: ~Copyable {
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     properties.describeExpansion(jobClass, firstSeen: firstSeen, metadata)
-    return publish(body, to: expansions, routingKey: expansionsKeys[Int(jobClass.rawValue)])
+    return publish(body, to: direct, routingKey: expansionsKeys[Int(jobClass.rawValue)])
   }
 
   mutating func publishSettlement(_ body: [UInt8], jobClass: JobClass) -> UInt64 {
     properties.properties.reset()
-    return publish(body, to: expansions, routingKey: expansionsKeys[Int(jobClass.rawValue)])
+    return publish(body, to: direct, routingKey: expansionsKeys[Int(jobClass.rawValue)])
   }
 
   mutating func publishDeadLetter(
@@ -240,7 +241,7 @@ struct RabbitMQPublisher: ~Copyable {
     metadata: borrowing MessageMetadata
   ) -> UInt64 {
     properties.describeDeadLetter(jobClass, reason, detail, apnsID, metadata)
-    return publish(body, to: deadLetters, routingKey: [])
+    return publish(body, to: direct, routingKey: deadKey)
   }
 
   /// While the connection is down a number is assigned and nothing is sent: after `.publishing` the lane repeats it.
@@ -268,7 +269,7 @@ struct RabbitMQPublisher: ~Copyable {
     RabbitMQPublishNumber.add(taken, to: properties.properties)
     source.withBody {
       _ = connection.publish(
-        to: deadLetters, channel: channels.channel, routingKey: Span(), properties: properties.properties, body: $0)
+        to: direct, channel: channels.channel, routingKey: deadKey.span, properties: properties.properties, body: $0)
     }
     return taken
   }

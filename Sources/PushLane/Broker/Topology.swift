@@ -44,7 +44,10 @@ package struct Topology: Equatable, Sendable {
   package var retryExchange: String { "\(prefix).retry" }
   package var deadExchange: String { "\(prefix).dead" }
   package var resultsExchange: String { "\(prefix).results" }
+  /// Herald's own dead letters, published by the default exchange.
   package var deadQueue: String { "\(prefix).dead" }
+  /// What RabbitMQ itself gives up, by `deadExchange`: each message there gets its outcome before it is among the dead letters.
+  package var undeliveredQueue: String { "\(prefix).undelivered" }
   package var resultsLogQueue: String { "\(prefix).results.log" }
   package var registrationsQueue: String { "\(prefix).registrations" }
 
@@ -116,6 +119,11 @@ package struct Topology: Equatable, Sendable {
 
   package func jobsQueue(_ jobClass: JobClass) -> String { "\(prefix).jobs.\(jobClass.name)" }
 
+  /// Of a producer's publish to the exchange of jobs; nil: there is no such class. A producer that sets none gets the urgent one.
+  package static func jobClass(ofRoutingKey key: String) -> JobClass? {
+    key.isEmpty || key == isolatedRoutingKey ? .transactional : JobClass.allCases.first { $0.name == key }
+  }
+
   package func retryQueue(_ jobClass: JobClass, seconds: Int) -> String {
     "\(prefix).retry.\(Topology.retryRoutingKey(jobClass, seconds: seconds))"
   }
@@ -141,9 +149,12 @@ package struct Topology: Equatable, Sendable {
   // MARK: the table
 
   /// The declarations in an order in which each finds what it names. The dead letters are bound last: a job that comes during the first
-  /// declaration returns to its producer, instead of going there.
+  /// declaration returns to its producer, instead of going there. Earlier versions bound their own queue to that exchange.
   package var declarations: [AMQPOperation] {
-    exchanges + queues + bindings + [.bind(queue: deadQueue, exchange: deadExchange, routingKey: "")]
+    exchanges + queues + bindings + [
+      .bind(queue: undeliveredQueue, exchange: deadExchange, routingKey: ""),
+      .unbind(queue: deadQueue, exchange: deadExchange, routingKey: ""),
+    ]
   }
 
   /// The declarations of these queues, in the table's order.
@@ -174,6 +185,18 @@ package struct Topology: Equatable, Sendable {
     ]
   }
 
+  /// What cannot be taken from there either is a dead letter, without an outcome.
+  private var undeliveredArguments: [AMQPArgument] {
+    [
+      .quorum,
+      AMQPArgument("x-delivery-limit", .number(Topology.deliveryLimit)),
+      AMQPArgument("x-dead-letter-exchange", .text("")),
+      AMQPArgument("x-dead-letter-routing-key", .text(deadQueue)),
+      AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
+      AMQPArgument("x-overflow", .text("reject-publish")),
+    ]
+  }
+
   private var isolatedArguments: [AMQPArgument] {
     jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]
   }
@@ -193,6 +216,7 @@ package struct Topology: Equatable, Sendable {
   private var queues: [AMQPOperation] {
     var queues: [AMQPOperation] = [
       .declareQueue(name: deadQueue, arguments: [.quorum]),
+      .declareQueue(name: undeliveredQueue, arguments: undeliveredArguments),
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
       .declareQueue(name: channelsQueue, arguments: jobsArguments),
       .declareQueue(name: isolatedQueue, arguments: isolatedArguments),
@@ -241,7 +265,6 @@ package struct Topology: Equatable, Sendable {
 
   private var bindings: [AMQPOperation] {
     var bindings: [AMQPOperation] = [
-      // A producer that sets no class gets the urgent one.
       .bind(queue: jobsQueue(.transactional), exchange: jobsExchange, routingKey: ""),
       .bind(queue: isolatedQueue, exchange: jobsExchange, routingKey: Topology.isolatedRoutingKey),
     ]

@@ -232,6 +232,10 @@ package struct Lane<
       jobs[ticket].refuse(error.detail)
       return
     }
+    if jobs[ticket].metadata.undelivered == .unroutable {
+      jobs[ticket].refuseRoutingKey()
+      return
+    }
     let app = counters.appIndex(of: jobs[ticket].job)
     if jobs[ticket].job.revision > 0, jobs[ticket].job.parentID.isEmpty {
       jobs[ticket].refuseRevision(app: app)
@@ -316,9 +320,9 @@ package struct Lane<
     admittingCount += 1
   }
 
-  /// It is not sent any more: the job expired, or it is overtaken.
+  /// It is not sent any more: the job expired, also in a queue, or it is overtaken.
   private mutating func isOver(_ send: Ticket, of job: Ticket, _ now: Now) -> Bool {
-    isOvertaken(send, of: job) || isCancelled(job) || isOver(job, now)
+    isOvertaken(send, of: job) || isCancelled(job) || jobs[job].metadata.undelivered != nil || isOver(job, now)
   }
 
   /// The job expired: it is not sent any more.

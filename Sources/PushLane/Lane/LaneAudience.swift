@@ -18,7 +18,7 @@ extension Lane {
     }
     // An earlier delivery may have handed it over: then the pages tell the ends, and the job has no other.
     let isFirst = jobs[job].metadata.deliveryCount == 0 && jobs[job].metadata.redeliveries == 0
-    let isOver = clock.hasRedisTime && isFirst && isOver(job, now)
+    let isOver = clock.hasRedisTime && isFirst && (isOver(job, now) || jobs[job].givenUp == .expired)
     if isOver { jobs[job].endWhole() }
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be handed over") }
     perform(sends[send].delivery.handedOver(isOver: isOver, now: now), send, now)
@@ -77,9 +77,9 @@ extension Lane {
           continue
         }
         openPages[queue] += 1
-        let isOver = isOver(job, now) || jobs[job].isolation == .fail
+        let isOver = isOver(job, now) || jobs[job].givenUp != nil
         directory.find(
-          jobs[job].job, isOver: isOver, mayPause: jobs[job].isolation != .fail && !hasExpired(job, now),
+          jobs[job].job, isOver: isOver, mayPause: jobs[job].givenUp == nil && !hasExpired(job, now),
           settled: jobs[job].settledDevices, apnsID: jobs[job].metadata.apnsID,
           ticket: job, now: now)
       }

@@ -186,9 +186,13 @@ struct JobSlot: ~Copyable {
     }
   }
 
+  /// It is not sent any more: how it ends.
+  var givenUp: Outcome? { metadata.undelivered == .expired ? .expired : isolation == .fail ? .failed : nil }
+
   /// Why it ended without an answer; nil for most.
   var detail: String? {
     if let refusal { return refusal }
+    if metadata.undelivered == .expired { return "given up by RabbitMQ: its time in a queue was over" }
     guard isolation == .fail else { return nil }
     return "given up: \(metadata.carriedDeliveries) deliveries were not finished, with no other isolated job beside it"
   }
@@ -217,6 +221,12 @@ struct JobSlot: ~Copyable {
   mutating func refuse(_ text: String) {
     refusal = text
     metadata.isAmbiguous = false
+  }
+
+  /// Refuses a job of which RabbitMQ knew no class.
+  mutating func refuseRoutingKey() {
+    let key = String(decoding: metadata.bytes[metadata.routingKey.range], as: UTF8.self)
+    refuse("no queue takes jobs with the routing key '\(key)': use 'transactional' or 'bulk'")
   }
 
   /// Refuses the job: there is no registry here.
@@ -368,7 +378,7 @@ struct SendSlot: ~Copyable {
     apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
     delivery = DeliveryState(
       attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous,
-      redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
+      redeliveries: slot.metadata.redeliveries, givenUp: slot.givenUp)
     claim = slot.metadata.claim
     uniqueID = nil
     hasAsked = false

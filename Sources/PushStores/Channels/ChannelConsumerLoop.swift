@@ -24,7 +24,6 @@ final class ChannelConsumerLoop {
   /// The default exchange, which routes to queues by name.
   let queues: AMQPExchange
   let results: AMQPExchange
-  let dead: AMQPExchange
   let retries: AMQPExchange
 
   /// In delivery order, which is also the publishing order.
@@ -77,7 +76,6 @@ final class ChannelConsumerLoop {
     let topology = settings.rabbitmq.topology
     queues = AMQPExchange("", isMandatory: true)
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
-    dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
     consumer = RabbitMQClient(

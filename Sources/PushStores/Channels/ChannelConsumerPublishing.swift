@@ -32,7 +32,7 @@ extension ChannelConsumerLoop {
       guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
       keep(reply.body, request, to: results, routingKey: reply.routingKey, ChannelConsumerLoop.describeAnswer)
     case .dead:
-      keep(request.body, request, to: dead, routingKey: "", ChannelConsumerLoop.describeDeadLetter)
+      keep(request.body, request, to: queues, routingKey: topology.deadQueue, ChannelConsumerLoop.describeDeadLetter)
     case .retry(let seconds):
       let key = Topology.channelsRetryRoutingKey(seconds: seconds)
       keep(request.body, request, to: retries, routingKey: key) { request, properties, now in

@@ -1,10 +1,13 @@
-import Logging
+package import Logging
 import PushCore
-import PushIO
+package import PushIO
 import PushLane
 
 /// The expansion consumer's work on its thread: connects its queue and the registry.
-final class ExpansionConsumerLoop {
+package final class ExpansionConsumerLoop: ConsumerLoop {
+  package static let name = "expansions"
+  package static let noticeSubjects = ["rabbitmq", "redis"]
+
   private let loop: EventLoop
   private let settings: ExpansionSettings
   private let redis: RedisClient
@@ -15,8 +18,9 @@ final class ExpansionConsumerLoop {
   private var drainDeadline: Instant?
   private var isClosing = false
 
-  /// - Parameter seed: of all its random numbers.
-  init(loop: EventLoop, settings: ExpansionSettings, seed: UInt64, notice: @escaping (Logger.Level, String) -> Void) {
+  package init(
+    loop: EventLoop, settings: ExpansionSettings, seed: UInt64, notice: @escaping (Logger.Level, String) -> Void
+  ) {
     self.loop = loop
     var random = SeededRandom(seed: seed)
     var settings = settings
@@ -61,39 +65,39 @@ final class ExpansionConsumerLoop {
     runner.forgetDeliveries()
   }
 
-  var counters: ExpansionCounters {
+  package var counters: ExpansionCounters {
     var counters = runner.counters
     counters.inFlight = queue.inFlight
     counters.isConnected = queue.isConsuming && redis.isConnected
     return counters
   }
 
-  func watchUntilEmpty() { queue.watchUntilEmpty() }
+  package func watchUntilEmpty() { queue.watchUntilEmpty() }
 
-  var isExhausted: Bool { queue.isExhausted }
+  package var isExhausted: Bool { queue.isExhausted }
 
   /// One turn, after the loop's poll.
-  func turn() {
+  package func turn() {
     redis.turn()
     if channels !== redis { channels.turn() }
     queue.turn()
     runner.putOffExcess()
   }
 
-  func drain() {
+  package func drain() {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
     queue.drain()
   }
 
   /// All messages are finished, or the drain's deadline has passed.
-  var isDrained: Bool {
+  package var isDrained: Bool {
     guard let drainDeadline else { return false }
     return queue.inFlight == 0 || loop.now.monotonic >= drainDeadline
   }
 
   /// Closes all connections. Keep turning until `isClosed`.
-  func close() {
+  package func close() {
     guard !isClosing else { return }
     isClosing = true
     queue.close()
@@ -101,5 +105,5 @@ final class ExpansionConsumerLoop {
     if channels !== redis { channels.close() }
   }
 
-  var isClosed: Bool { isClosing && queue.isClosed }
+  package var isClosed: Bool { isClosing && queue.isClosed }
 }

@@ -1,5 +1,5 @@
 /// Events of audiences in this process since the start. Counters only grow; the others are gauges.
-package struct ExpansionCounters: Sendable {
+package struct ExpansionCounters: ConsumerCounters {
   /// Steps whose pages were published.
   package var steps: UInt64 = 0
   package var pages: UInt64 = 0

@@ -13,7 +13,6 @@ final class ExpansionQueue {
   private let direct = AMQPExchange("", isMandatory: true)
   private let jobs: AMQPExchange
   private let results: AMQPExchange
-  private let dead: AMQPExchange
   private let retries: AMQPExchange
 
   /// Called with each delivery.
@@ -46,7 +45,6 @@ final class ExpansionQueue {
     let topology = settings.rabbitmq.topology
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
-    dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
     consumer = RabbitMQClient(
@@ -226,7 +224,7 @@ final class ExpansionQueue {
         (retries, Array(Topology.expansionsRetryRoutingKey(delivery.jobClass, seconds: seconds).utf8))
       case .channelRequest: (direct, Array(topology.channelsQueue.utf8))
       case .outcome(let routingKey, _): (results, routingKey)
-      case .deadLetter: (dead, [])
+      case .deadLetter: (direct, Array(topology.deadQueue.utf8))
       }
     return ConfirmedPublisher.Message(
       exchange: exchange, routingKey: routingKey,
@@ -294,13 +292,4 @@ final class ExpansionQueue {
   }
 
   var isClosed: Bool { consumer.state == .idle && publisher.isClosed }
-}
-
-extension [AMQPArgument] {
-  fileprivate func firstText(of name: String) -> String? {
-    for argument in self where argument.name == name {
-      if case .text(let text) = argument.value { return text }
-    }
-    return nil
-  }
 }

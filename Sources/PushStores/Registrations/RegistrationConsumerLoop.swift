@@ -1,6 +1,6 @@
-import Logging
+package import Logging
 import PushCore
-import PushIO
+package import PushIO
 import PushLane
 
 /// The registration consumer's work on its thread. It takes registrations from the queue, stores and acknowledges them.
@@ -8,7 +8,10 @@ import PushLane
 /// A registration is acknowledged once Redis stored it, an invalid one once the broker confirmed its dead letter. While Redis is unavailable,
 /// registrations wait here, up to the prefetch, and each app's are retried in delivery order. In a cluster only those of some apps may wait:
 /// what exceeds an app's share waits in retry queues.
-final class RegistrationConsumerLoop {
+package final class RegistrationConsumerLoop: ConsumerLoop {
+  package static let name = "registrations"
+  package static let noticeSubjects = ["rabbitmq"]
+
   private let loop: EventLoop
   private let settings: RegistrationConsumerSettings
   private let redis: RedisClient
@@ -17,7 +20,7 @@ final class RegistrationConsumerLoop {
   private let forgetter: DeviceForgetter
   private let consumer: RabbitMQClient
   private let publisher: ConfirmedPublisher
-  private let dead: AMQPExchange
+  private let direct = AMQPExchange("", isMandatory: true)
   private let retries: AMQPExchange
   private let notice: (Logger.Level, String) -> Void
 
@@ -59,8 +62,7 @@ final class RegistrationConsumerLoop {
   /// A single acknowledgement costs a frame: only if an old delivery blocks this many.
   private static let acknowledgeOneMinimum = 64
 
-  /// - Parameter seed: of all its random numbers.
-  init(
+  package init(
     loop: EventLoop, settings: RegistrationConsumerSettings, seed: UInt64,
     notice: @escaping (Logger.Level, String) -> Void
   ) {
@@ -77,7 +79,6 @@ final class RegistrationConsumerLoop {
     self.random = random
     watermark = AckWatermark(capacity: Int(settings.registrationsMaximum))
     let topology = settings.rabbitmq.topology
-    dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
     let known = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
     known.followStarts(of: registry)
@@ -97,7 +98,7 @@ final class RegistrationConsumerLoop {
     registry.abandon()
   }
 
-  var counters: RegistrationCounters {
+  package var counters: RegistrationCounters {
     var counters = RegistrationCounters()
     counters.results = results
     counters.inFlight = deliveries.count
@@ -112,7 +113,7 @@ final class RegistrationConsumerLoop {
   // MARK: - Until empty
 
   /// Checks from now on whether registrations wait in the queue, for `isExhausted`.
-  func watchUntilEmpty() {
+  package func watchUntilEmpty() {
     let topology = settings.rabbitmq.topology
     emptyWatch = RabbitMQEmptyWatch(
       topology.declarations(of: topology.registrationQueues), channel: RegistrationConsumerLoop.consumeChannel)
@@ -120,7 +121,7 @@ final class RegistrationConsumerLoop {
   }
 
   /// No registration waits or is in progress.
-  var isExhausted: Bool { isQueueEmpty && deliveries.isEmpty }
+  package var isExhausted: Bool { isQueueEmpty && deliveries.isEmpty }
 
   /// Asks on the channel that delivers registrations: messages that left the queue before it was counted arrive before
   /// the answer.
@@ -148,7 +149,7 @@ final class RegistrationConsumerLoop {
   // MARK: - Turns
 
   /// One turn, after the loop's poll.
-  func turn() {
+  package func turn() {
     redis.turn()
     publisher.turn()
     // By then the queues exist, and dead letters can be published.
@@ -162,7 +163,7 @@ final class RegistrationConsumerLoop {
 
   // MARK: - The end
 
-  func drain() {
+  package func drain() {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
     if isConsuming, let connection = consumer.connection {
@@ -173,14 +174,14 @@ final class RegistrationConsumerLoop {
 
   /// All registrations are finished or wait for Redis, or the drain's deadline has passed. Those that wait are
   /// requeued.
-  var isDrained: Bool {
+  package var isDrained: Bool {
     guard let drainDeadline else { return false }
     return deliveries.values.count { $0.hasShare || $0.refusal != nil } == heldCount
       || loop.now.monotonic >= drainDeadline
   }
 
   /// Closes all connections: unacknowledged registrations are requeued. Keep turning until `isClosed`.
-  func close() {
+  package func close() {
     guard !isClosing else { return }
     isClosing = true
     emptyWatch = nil
@@ -193,7 +194,7 @@ final class RegistrationConsumerLoop {
     }
   }
 
-  var isClosed: Bool { isClosing && consumer.state == .idle && publisher.isClosed }
+  package var isClosed: Bool { isClosing && consumer.state == .idle && publisher.isClosed }
 
   // MARK: - RabbitMQ
 
@@ -371,7 +372,7 @@ final class RegistrationConsumerLoop {
   private func deadLetter(
     of delivery: RegistrationDelivery, _ refusal: RegistrationDelivery.Refusal
   ) -> ConfirmedPublisher.Message {
-    copy(of: delivery, to: dead, []) { properties in
+    copy(of: delivery, to: direct, Array(settings.rabbitmq.topology.deadQueue.utf8)) { properties in
       properties.addHeader("x-herald-reason", literal: refusal.reason.word)
       properties.addHeader("x-herald-detail", refusal.detail)
       properties.addHeader("x-herald-class", literal: "registrations")

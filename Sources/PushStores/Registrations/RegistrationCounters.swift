@@ -1,5 +1,5 @@
 /// Results of registrations in this process since the start. Counters only grow; the others are gauges.
-package struct RegistrationCounters: Sendable {
+package struct RegistrationCounters: ConsumerCounters {
   package struct Key: Hashable, Sendable {
     /// `device`, `activity`, `forget`, or `unknown`.
     package let kind: String

@@ -30,6 +30,8 @@ package final class Worker: Sendable {
   private let registrationConsumer: RegistrationConsumer
   /// Turns jobs for audiences into pages.
   private let expansionConsumer: ExpansionConsumer
+  /// Sees that what RabbitMQ gives up has its outcome.
+  private let undeliveredConsumer: UndeliveredConsumer
   /// Of all its loops.
   private let wallClock = WallClock()
   private let logger: Logger
@@ -72,6 +74,8 @@ package final class Worker: Sendable {
       try RegistrationConsumerSettings(configuration, hostName: hostName), logger: logger, untilEmpty: untilEmpty)
     expansionConsumer = ExpansionConsumer(
       try ExpansionSettings(configuration, hostName: hostName), logger: logger, untilEmpty: untilEmpty)
+    undeliveredConsumer = UndeliveredConsumer(
+      try UndeliveredSettings(configuration, hostName: hostName), logger: logger, untilEmpty: untilEmpty)
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
@@ -179,6 +183,7 @@ package final class Worker: Sendable {
     channelConsumer.start(credentials: credentials, wallClock)
     registrationConsumer.start(wallClock)
     expansionConsumer.start(wallClock)
+    undeliveredConsumer.start(wallClock)
     for (index, control) in controls.enumerated() {
       var settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -232,6 +237,7 @@ package final class Worker: Sendable {
     channelConsumer.drain()
     registrationConsumer.drain()
     expansionConsumer.drain()
+    undeliveredConsumer.drain()
     for control in controls { await control.waitUntilEnded() }
     for thread in threads.withLock({ threads in
       let all = threads
@@ -241,6 +247,7 @@ package final class Worker: Sendable {
     channelConsumer.join()
     registrationConsumer.join()
     expansionConsumer.join()
+    undeliveredConsumer.join()
     tokenStore.stop()
     logger.info("drained")
   }
@@ -257,6 +264,7 @@ package final class Worker: Sendable {
       }
       let areConsumersEmpty =
         channelConsumer.isExhausted && registrationConsumer.isExhausted && expansionConsumer.isExhausted
+        && undeliveredConsumer.isExhausted
       let isEmpty = areLanesEmpty && areConsumersEmpty
       emptyLooks = isEmpty ? emptyLooks + 1 : 0
     }
@@ -297,7 +305,7 @@ package final class Worker: Sendable {
       controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates,
       revocations: revocations)
       + ChannelMetrics.text(channelConsumer.counters) + RegistrationMetrics.text(registrationConsumer.counters)
-      + ExpansionMetrics.text(expansionConsumer.counters)
+      + ExpansionMetrics.text(expansionConsumer.counters) + UndeliveredMetrics.text(undeliveredConsumer.counters)
   }
 
   /// The state of every pool, for `/status` and `herald check --live`.

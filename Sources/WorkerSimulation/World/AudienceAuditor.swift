@@ -94,9 +94,6 @@ package final class AudienceAuditor {
   /// How much longer a push may be under way, because its worker hung, milliseconds.
   var pausedMilliseconds: Int64 { faults.contains(.pauseWorker) ? 30_000 : 0 }
 
-  /// Whether the broker stored a dead letter that no worker could prevent.
-  var isBeyondHelp: (SimulatedRabbitMQEvent) -> Bool = { _ in false }
-
   func fail(_ text: String) { wrong.append(text) }
 
   // MARK: - Events
@@ -150,7 +147,7 @@ package final class AudienceAuditor {
       }
       return true
     case .stored(let queue, let message) where queue.hasSuffix(".dead"):
-      return recordDeadLetter(message.body, isBeyondHelp: isBeyondHelp(event))
+      return recordDeadLetter(message.body)
     case .stored(let queue, let message) where queue.hasSuffix(".results.log"):
       return recordOutcome(message.body, now)
     default:
@@ -188,7 +185,7 @@ package final class AudienceAuditor {
   }
 
   /// A dead letter.
-  private func recordDeadLetter(_ body: [UInt8], isBeyondHelp: Bool) -> Bool {
+  private func recordDeadLetter(_ body: [UInt8]) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
       guard isOfApp(body) else { return false }
       // A registration that was in progress when several workers died, or when its connection ended several times, counts as poison.
@@ -198,8 +195,8 @@ package final class AudienceAuditor {
     }
     // Of a page, of what a lane tells about one, or of the job.
     let id = ["parent_id", "settles", "id"].lazy.compactMap { WorkerAuditor.text($0, in: body) }.first ?? ""
-    if faults.contains(.deleteQueue) || isBeyondHelp {
-      // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
+    if faults.contains(.deleteQueue) {
+      // Its queue was deleted: an operator finds it among the dead letters.
       if jobs[id] == nil { deadLetters.insert(id) } else { excuse(id) }
       // A report about a page tells what was sent.
       let isReport = WorkerAuditor.text("settles", in: body) != nil

@@ -27,6 +27,9 @@ package struct SimulatedJob: Sendable {
   /// nil: neither.
   private(set) var tenant: Tenant?
 
+  /// How long its message may wait in a queue: RabbitMQ gives it up then; nil: for ever.
+  private(set) var lifetimeMilliseconds: Int64?
+
   /// Its place among those with its collapse id for a device.
   struct Rank: Sendable {
     let collapseID: String
@@ -127,6 +130,21 @@ package struct SimulatedJob: Sendable {
     let text =
       "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedJob.app)\",\"push_type\":\"alert\",\"to\":{\"token\":\"\(targets[0])\"},"
       + "\"collapse_id\":\"\(rank.collapseID)\",\"sequence\":\(rank.sequence),"
+      + "\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
+    body = Array(text.utf8)
+  }
+
+  /// A job for a device of its own that RabbitMQ may give up.
+  /// - Parameter lifetimeMilliseconds: nil: its routing key is no class.
+  init(number: Int, lifetimeMilliseconds: Int64?, isBulk: Bool) {
+    id = SimulatedJob.idPrefix + Hex.text(number, count: 12)
+    let token = SimulatedJob.deliverablePrefix + "8" + Hex.text(number, count: 59)
+    targets = lifetimeMilliseconds == nil ? [] : [token]
+    routingKey = lifetimeMilliseconds == nil ? "urgent" : isBulk ? "bulk" : "transactional"
+    againAfterNanoseconds = nil
+    self.lifetimeMilliseconds = lifetimeMilliseconds
+    let text =
+      "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedJob.app)\",\"push_type\":\"alert\",\"to\":{\"token\":\"\(token)\"},"
       + "\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
     body = Array(text.utf8)
   }

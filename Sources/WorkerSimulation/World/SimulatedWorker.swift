@@ -45,6 +45,7 @@ package final class SimulatedWorker {
   /// nil: the world has no audiences.
   private var expansions: ExpansionConsumer?
   private var registrations: RegistrationConsumer?
+  private let undelivered: UndeliveredConsumer
   private var credentials: Credentials
   private let wallClockMilliseconds: Int64
   private var isDraining = false
@@ -103,9 +104,12 @@ package final class SimulatedWorker {
       parts.apns.sandbox = sandbox
     }
     let policies = ChannelPolicyCache()
+    let quiet = Logger(label: name) { _ in SwiftLogNoOpLogHandler() }
     channels = ChannelConsumer(
       try SimulatedWorker.channelSettings(configuration, name), cache: policies,
-      logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() }, untilEmpty: untilEmpty)
+      logger: quiet, untilEmpty: untilEmpty)
+    undelivered = UndeliveredConsumer(
+      try UndeliveredSettings(configuration, hostName: name), logger: quiet, untilEmpty: untilEmpty)
     let wallClock = WallClock()
     func begin(_ make: (EventLoop) -> any LoopWork) {
       let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds, process: process)
@@ -136,8 +140,10 @@ package final class SimulatedWorker {
     begin { loop in
       channels.work(on: loop, credentials: credentials, seed: random.next()) { log.note("\($0) channels: \($1)") }
     }
+    begin { [undelivered] loop in
+      undelivered.work(on: loop, seed: random.next()) { log.note("\($0) undelivered: \($1)") }
+    }
     guard hasAudiences else { return }
-    let quiet = Logger(label: name) { _ in SwiftLogNoOpLogHandler() }
     let expansions = ExpansionConsumer(
       try SimulatedWorker.expansionSettings(configuration, name), logger: quiet, untilEmpty: untilEmpty)
     let registrations = RegistrationConsumer(
@@ -179,6 +185,7 @@ package final class SimulatedWorker {
     isDraining = true
     for control in controls { control.drain() }
     channels.drain()
+    undelivered.drain()
     expansions?.drain()
     registrations?.drain()
   }
@@ -247,7 +254,8 @@ package final class SimulatedWorker {
 
   /// Its queues are empty, and it processes nothing.
   private var isExhausted: Bool {
-    channels.isExhausted && expansions?.isExhausted ?? true && registrations?.isExhausted ?? true
+    channels.isExhausted && undelivered.isExhausted && expansions?.isExhausted ?? true
+      && registrations?.isExhausted ?? true
       && threads.allSatisfy { $0.lane?.isExhausted ?? true }
   }
 

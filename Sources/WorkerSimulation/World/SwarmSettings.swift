@@ -38,6 +38,7 @@ extension WorkerWorld.Settings {
       settings.addNeighbours(seed: seed)
       settings.addRivals(seed: seed)
     }
+    if seed >= 600_000_000 { settings.addFleeting(seed: seed) }
     if seed >= 120_000_000, settings.trouble != nil { settings.addSmallPrefetch(seed: seed) }
     return settings
   }
@@ -155,6 +156,13 @@ extension WorkerWorld.Settings {
     var random = SeededRandom(seed: seed ^ 0x7269_7661_6C73_0001)
     guard trouble == nil, random.next() % 2 == 0 else { return }
     rivalJobs = 10 + Int(random.next() % 60)
+  }
+
+  /// Jobs that RabbitMQ may give up, beside what else there is.
+  private mutating func addFleeting(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x666C_6565_7469_6E68)
+    guard trouble == nil, random.next() % 2 == 0 else { return }
+    fleetingJobs = 5 + Int(random.next() % 30)
   }
 
   /// One of the workers has a wrong clock from its start on, and cannot miss it: the others, Redis and APNs are right and there.

@@ -32,7 +32,6 @@ package final class WorkerAuditor {
   private var isolated: Set<String> = []
   /// The number of messages in the queue of isolated jobs.
   private var isolatedCount = 0
-  private var deliveryLimit: DeliveryLimitAuditor
   /// When an outcome first reported a token as dead, Unix milliseconds.
   private var knownDead: [String: Int64] = [:]
   /// Provider tokens created by workers that ended.
@@ -67,9 +66,8 @@ package final class WorkerAuditor {
   private let mayStandStill: Bool
 
   /// - Parameter faults: the possible kinds.
-  init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings, _ network: SimulatedNetwork) {
+  init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings) {
     self.faults = faults
-    deliveryLimit = DeliveryLimitAuditor(network)
     // A token by a wrong clock is replaced.
     providerTokens = (settings.trouble == nil ? 1 : 2) + (settings.redisErrorMilliseconds == 0 ? 0 : 1)
     sendsAllInTime =
@@ -95,8 +93,6 @@ package final class WorkerAuditor {
   package var reportedCount: Int { outcomes.count }
   /// Outcomes that are marked ambiguous.
   package private(set) var ambiguousCount = 0
-  /// Jobs among the dead letters, which need no outcome.
-  package var excusedCount: Int { excused.count }
   /// Targets that APNs accepted more than once.
   package private(set) var repeatedCount = 0
 
@@ -121,10 +117,6 @@ package final class WorkerAuditor {
     if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) reported a standstill without a cause") }
   }
 
-  /// A worker with these connections was killed.
-  func killed(_ connections: [SimulatedConnectionID]) { deliveryLimit.killed(connections) }
-
-  /// Whether the broker stored a dead letter that no worker could prevent. Each event is told once: here, or to `observe`.
   /// What waits in a retry queue has a lifetime of its own: where its queue did not know one yet, it would stay there for ever.
   func checkLifetime(_ event: SimulatedRabbitMQEvent) {
     guard case .stored(let queue, let message) = event, queue.contains(".retry."), message.lifetime == nil else {
@@ -133,13 +125,10 @@ package final class WorkerAuditor {
     violations.append("a message without a lifetime of its own in \(queue)")
   }
 
-  func isBeyondHelp(_ event: SimulatedRabbitMQEvent) -> Bool { deliveryLimit.observe(event) }
-
   /// Every target has an outcome.
   var isComplete: Bool { missing == 0 }
 
   func observe(_ event: SimulatedRabbitMQEvent, unixMilliseconds: Int64) {
-    let isBeyondHelp = deliveryLimit.observe(event)
     switch event {
     case .acknowledged(let queue, _), .died(let queue, _, _, _), .lost(let queue, _):
       if queue.hasSuffix(".jobs.isolated") { isolatedCount -= 1 }
@@ -147,9 +136,7 @@ package final class WorkerAuditor {
     }
     guard case .stored(let queue, let message) = event else { return }
     let body = message.body
-    if queue.hasSuffix(".dead"), isBeyondHelp || faults.contains(.deleteQueue),
-      let id = WorkerAuditor.text("id", in: body)
-    {
+    if queue.hasSuffix(".dead"), faults.contains(.deleteQueue), let id = WorkerAuditor.text("id", in: body) {
       excuse(id)
     }
     if queue.hasSuffix(".jobs.isolated") {
@@ -289,7 +276,7 @@ package final class WorkerAuditor {
 
   private func mayExpire(_ target: Target) -> Bool {
     guard sendsAllInTime, let job = jobs[target.job], SimulatedJob.isDeliverable(target.token) else { return true }
-    return isolated.contains(target.job) || job.hasExpiration || job.ageSeconds > 0
+    return isolated.contains(target.job) || job.hasExpiration || job.ageSeconds > 0 || job.lifetimeMilliseconds != nil
   }
 
   /// Checks the device that came back. Jobs with its new registration must be sent; the others until APNs reported it gone to one of them.

@@ -40,6 +40,7 @@ package struct WorkerPlan: Sendable {
     }
     addTenants()
     addRivals()
+    addFleeting()
     audiences = SimulatedAudienceEvent.plan(seed: seed, settings)
     guard !settings.faults.isEmpty else { return }
     for _ in 0..<settings.faultCount {
@@ -85,6 +86,17 @@ package struct WorkerPlan: Sendable {
         let job = SimulatedJob(number: jobs.count, device: device, rank, isBulk: isBulk)
         jobs.append((job, at + pick(20) * 1_000_000))
       }
+    }
+  }
+
+  private mutating func addFleeting() {
+    var random = SeededRandom(seed: seed ^ 0x666C_6565_7469_6E67)
+    func pick(_ bound: Int64) -> Int64 { Int64(random.next() % UInt64(bound)) }
+    let span = max(1, settings.stormMilliseconds * 1_000_000 - WorkerPlan.productionStart)
+    for _ in 0..<settings.fleetingJobs {
+      let lifetime = pick(5) == 0 ? nil : pick(2_000)
+      let job = SimulatedJob(number: jobs.count, lifetimeMilliseconds: lifetime, isBulk: pick(2) == 0)
+      jobs.append((job, WorkerPlan.productionStart + pick(span)))
     }
   }
 

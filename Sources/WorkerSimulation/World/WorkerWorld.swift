@@ -24,6 +24,8 @@ package final class WorkerWorld {
   package let fairness: FairnessAuditor
   /// Workers that a channel request crashed.
   package private(set) var poisonedCount = 0
+  /// Messages that the broker gave up.
+  package private(set) var undeliveredCount = 0
   /// FNV-1a over every event of the network.
   package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
   package private(set) var eventCount = 0
@@ -102,7 +104,7 @@ package final class WorkerWorld {
     let settings = plan.settings
     random = SeededRandom(seed: plan.seed)
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
-    auditor = WorkerAuditor(faults: Set(plan.faults.compactMap { $0?.kind }), settings, network)
+    auditor = WorkerAuditor(faults: Set(plan.faults.compactMap { $0?.kind }), settings)
     let faults = Set(plan.faults.compactMap { $0?.kind })
     fairness = FairnessAuditor(prefetch: settings.prefetch)
     audiences = AudienceAuditor(.first, faults: faults)
@@ -157,6 +159,7 @@ package final class WorkerWorld {
     rabbitmq.observer = { [unowned self] event in
       let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
       auditor.checkLifetime(event)
+      if case .stored("push.undelivered", _) = event { undeliveredCount += 1 }
       if settings.forgedMessages > 0, forgeries.observe(event) { return }
       fairness.observe(event, at: network.now)
       if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now),
@@ -165,14 +168,12 @@ package final class WorkerWorld {
         auditor.observe(event, unixMilliseconds: now)
       }
       if keepsTrace { note(event.line) }
-      if settings.firstJobEnds != nil, case .delivered(_, let message, let delivery) = event,
+      if settings.firstJobEnds != nil, case .delivered(let queue, let message, let delivery) = event,
+        queue == "push.jobs.transactional" || queue == "push.jobs.bulk",
         WorkerAuditor.text("id", in: message.body) == plan.jobs[0]?.job.id
       {
         agenda.add(.endHolder(delivery.connection), at: network.now)
       }
-    }
-    for audiences in [audiences, otherAudiences] {
-      audiences?.isBeyondHelp = { [unowned auditor] in auditor.isBeyondHelp($0) }
     }
     network.trace = { [unowned self] in note($0) }
     auditor.expectRates(
@@ -300,7 +301,7 @@ package final class WorkerWorld {
       if let contradiction = worker.takeContradiction() { auditor.violations.append(contradiction) }
       if worker.isDead {
         note("killed \(worker.name)")
-        kill(worker)
+        worker.kill()
         retire(index, after: worker.absenceNanoseconds)
       } else if worker.isOver {
         if worker.endedByItself { forgeries.endedByItself(worker) }
@@ -409,6 +410,7 @@ package final class WorkerWorld {
     let unixSeconds = (WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000) / 1000
     properties.timestamp = UInt64(unixSeconds - job.ageSeconds)
     properties.messageID = Array(job.id.utf8)
+    properties.expiration = job.lifetimeMilliseconds.map { Array("\($0)".utf8) }
     let count = rabbitmq.publish(
       exchange: "push.jobs", routingKey: job.routingKey, properties: properties, body: job.body,
       now: network.now)
@@ -431,11 +433,6 @@ package final class WorkerWorld {
     guard let worker = workers.lazy.compactMap({ $0 }).first(where: { $0.owns(call.connection) }) else { return }
     worker.die(afterBytes: 1, absenceNanoseconds: WorkerWorld.absenceNanoseconds)
     poisonedCount += 1
-  }
-
-  func kill(_ worker: SimulatedWorker) {
-    auditor.killed(worker.connections)
-    worker.kill()
   }
 
   /// Removes an ended worker and schedules its restart.

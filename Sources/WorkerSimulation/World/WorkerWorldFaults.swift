@@ -208,7 +208,7 @@ extension WorkerWorld {
     if settings.killsAtAnyByte, fault.draw >> 32 % 3 != 0 {
       worker.die(afterBytes: Int(fault.draw >> 40 % 8192), absenceNanoseconds: fault.nanoseconds)
     } else {
-      kill(worker)
+      worker.kill()
       retire(index, after: fault.nanoseconds)
     }
   }
@@ -219,7 +219,7 @@ extension WorkerWorld {
       if let line = network.line(connection) { network.silence(line) }
       rabbitmq.closeConnection(connection, now: network.now)
     } else if let index = workers.firstIndex(where: { $0?.owns(connection) == true }), let worker = workers[index] {
-      kill(worker)
+      worker.kill()
       retire(index)
     }
   }
@@ -229,7 +229,7 @@ extension WorkerWorld {
     let index = place(fault.draw >> 8, workers.count)
     guard let worker = workers[index] else { return }
     for node in redis { node.stall() }
-    kill(worker)
+    worker.kill()
     auditor.ended(worker)
     workers[index] = try makeWorker(index, version: WorkerWorld.overridesVersion)
     let (least, most) = (WorkerWorld.earlyNanoseconds.lowerBound, WorkerWorld.earlyNanoseconds.upperBound)

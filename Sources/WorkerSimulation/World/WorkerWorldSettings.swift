@@ -25,7 +25,7 @@ extension WorkerWorld {
     package var broadcasts = 0
     /// The first channel request crashes each worker that carries it out.
     package var hasChannelPoison = false
-    /// What ends at each delivery of the first job; nil: nothing.
+    /// What ends at each delivery of the first job in the queue of its class; nil: nothing.
     package var firstJobEnds: Holder?
     /// Devices that register, as targets of jobs for audiences; 0: the world has no audiences.
     package var audienceDevices = 0
@@ -64,6 +64,8 @@ extension WorkerWorld {
     package var punctualJobs = 0
     /// Jobs that replace others by their collapse id, several at about the same time.
     package var rivalJobs = 0
+    /// Jobs that RabbitMQ may give up: their messages may wait for a moment only, or their routing key is no class.
+    package var fleetingJobs = 0
     /// 1: a single Redis. More: the nodes of a cluster.
     package var redisNodes = 1
     /// A Redis with a replica and two Sentinels. Then `redisNodes` is 1.

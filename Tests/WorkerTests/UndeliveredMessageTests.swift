@@ -1,0 +1,85 @@
+import PushCore
+import PushIO
+import PushLane
+import PushStores
+import Testing
+
+struct UndeliveredMessageTests {
+  private let topology = Topology()
+
+  private func way(
+    _ queue: String?, _ reason: String = "delivery_limit", exchange: String = "push.dead", key: String = "",
+    _ change: (inout MessageMetadata) -> Void = { _ in }
+  ) -> UndeliveredMessage {
+    var metadata = MessageMetadata()
+    change(&metadata)
+    return UndeliveredMessage(
+      metadata, deaths: queue.map { [AMQPDeath(reason: reason, queue: $0)] } ?? [], exchange: exchange,
+      routingKey: key, topology)
+  }
+
+  @Test func aJobThatReachedTheLimit_isIsolatedWithItsCount() {
+    #expect(
+      way("push.jobs.bulk") { $0.carriedDeliveries = 3 }
+        == .goes(queue: "push.jobs.isolated", jobClass: .bulk, deliveries: 23))
+    #expect(
+      way("push.jobs.isolated") { $0.jobClass = .bulk }
+        == .goes(queue: "push.jobs.isolated", jobClass: .bulk, deliveries: 20))
+  }
+
+  /// Telling its end is what ends workers.
+  @Test func whatReachesTheLimitAgainAndAgain_isADeadLetter() {
+    for queue in ["push.jobs.isolated", "push.expansions", "push.channels.isolated"] {
+      #expect(way(queue) { $0.carriedDeliveries = 41 } == .deadLetter, "\(queue)")
+      #expect(way(queue) { $0.carriedDeliveries = 40 } != .deadLetter, "\(queue)")
+    }
+    #expect(way("push.jobs.bulk", "expired") { $0.carriedDeliveries = 60 } != .deadLetter)
+  }
+
+  @Test func aJobWhoseTimeIsOver_saysSo() {
+    #expect(
+      way("push.jobs.bulk", "expired") == .goes(queue: "push.jobs.bulk", jobClass: .bulk, deliveries: 0, .expired))
+    // Its queue is longer than a policy's time.
+    #expect(
+      way("push.jobs.bulk", "expired") { $0.undelivered = .expired }
+        == .goes(queue: "push.jobs.isolated", jobClass: .bulk, deliveries: 0, .expired))
+    #expect(
+      way("push.jobs.transactional", "maxlen")
+        == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0))
+  }
+
+  /// A binding was missing: what no queue took is none of its faults.
+  @Test func whatNoQueueTook_goesToItsClass_orHasNone() {
+    #expect(
+      way(nil, exchange: "push.jobs", key: "bulk") == .goes(queue: "push.jobs.bulk", jobClass: .bulk, deliveries: 0))
+    #expect(
+      way(nil, exchange: "push.jobs")
+        == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0))
+    #expect(
+      way(nil, exchange: "push.jobs", key: "Bulk")
+        == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, .unroutable))
+    #expect(
+      way("push.retry.bulk.120", "expired", exchange: "push.jobs", key: "bulk")
+        == .goes(queue: "push.jobs.bulk", jobClass: .bulk, deliveries: 0))
+  }
+
+  /// Headers are copied, or forged.
+  @Test func whatNoQueueTook_isNoDeadLetter() {
+    #expect(
+      way("push.jobs.bulk", "rejected", exchange: "push.jobs", key: "Bulk")
+        == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, .unroutable))
+  }
+
+  @Test func othersGoWhereTheyWere() {
+    #expect(way("push.channels") == .goes(queue: "push.channels.isolated", deliveries: 20))
+    #expect(way("push.channels", "expired") == .goes(queue: "push.channels", deliveries: 0))
+    #expect(way("push.expansions.bulk") == .goes(queue: "push.expansions.bulk", jobClass: .bulk, deliveries: 20))
+    #expect(way("push.registrations", "expired") == .goes(queue: "push.registrations", deliveries: 0))
+  }
+
+  @Test func whatWasTold_isADeadLetter() {
+    #expect(way("push.jobs.bulk", "rejected") == .deadLetter)
+    #expect(way(nil) == .deadLetter, "an earlier version's")
+    #expect(way("others") == .deadLetter)
+  }
+}
