@@ -162,7 +162,7 @@ package final class WorkerWorld {
       if case .stored("push.undelivered", _) = event { undeliveredCount += 1 }
       if settings.forgedMessages > 0, forgeries.observe(event) { return }
       fairness.observe(event, at: network.now)
-      if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now),
+      if !channelUsers.observe(event, at: network.now), !audiences.observe(event, unixMilliseconds: now),
         otherAudiences?.observe(event, unixMilliseconds: now) != true
       {
         auditor.observe(event, unixMilliseconds: now)

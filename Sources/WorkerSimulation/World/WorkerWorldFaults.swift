@@ -30,7 +30,8 @@ extension WorkerWorld {
     note("fault \(number) \(fault.kind)")
     if fault.kind.family == .memory {
       auditor.redisLostData()
-      channelUsers.redisLostData()
+      let since = fault.kind == .rewindRedis ? network.now - fault.nanoseconds : .min
+      channelUsers.redisLostData(since: since, now: network.now)
       audiences.redisLostData()
       otherAudiences?.redisLostData()
     }
