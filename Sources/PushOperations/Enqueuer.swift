@@ -10,6 +10,8 @@ package struct Enqueuer {
   package struct Result: Sendable {
     /// Lines with a job.
     package var read: Int
+    /// Those of them that are no job, and were not published.
+    package var invalid: Int
     /// Jobs that the broker confirmed.
     package var confirmed: Int
   }
@@ -22,10 +24,14 @@ package struct Enqueuer {
     self.configuration = configuration
   }
 
-  /// Publishes every line of `input`. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do. The
+  /// Publishes every line of `input` that is a job. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do. The
   /// topology is declared first, so that jobs are kept until the first worker starts.
-  /// - Parameter tell: receives why RabbitMQ takes nothing for now, or jobs are not numbered.
-  package func run(_ input: FileHandle, jobClass: JobClass, tell: @escaping (String) -> Void) throws -> Result {
+  /// - Parameters:
+  ///   - isChecked: what no worker would send is not published.
+  ///   - tell: receives why RabbitMQ takes nothing for now, jobs are not numbered, or lines are no jobs.
+  package func run(
+    _ input: FileHandle, jobClass: JobClass, isChecked: Bool = true, tell: @escaping (String) -> Void
+  ) throws -> Result {
     let wallClock = FleetTime.wallClock(configuration)
     // By a clock that is hours ahead, later jobs would be older for hours.
     let knowsTime = wallClock.hasRedisTime
@@ -41,13 +47,22 @@ package struct Enqueuer {
     try admin.perform(all: access.topology.declarations)
     let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
     let properties = AMQPProperties()
-    var read = 0
+    var (number, read, invalid) = (0, 0, 0)
     var clock = SequenceClock()
+    var parser = JobParser()
     let lines = LineReader(input, lineLimit: .max) {}
     while true {
       let (batch, isAtEnd) = lines.take(orWaitMilliseconds: 200)
       for line in batch {
+        number += 1
         guard case .bytes(let body) = line else { continue }
+        read += 1
+        if isChecked, let fault = Enqueuer.fault(of: body, &parser) {
+          invalid += 1
+          if invalid <= Enqueuer.faultsMaximum { tell("line \(number): \(fault.detail)") }
+          if invalid == 1, fault.byteOffset != nil { tell("each line is one whole job: `jq -c .` writes them so") }
+          continue
+        }
         properties.reset()
         let now = wallClock.unixMilliseconds
         if knowsTime { properties.setTimestamp(unixMilliseconds: now) }
@@ -55,13 +70,30 @@ package struct Enqueuer {
         try admin.publish(
           to: exchange, routingKey: jobClass.name, properties: properties,
           body: isNumbered ? body : JobSequence.adding(clock.take(now: now * 1_000), to: body))
-        read += 1
       }
       if isAtEnd && batch.isEmpty { break }
       // Reads heartbeats, and alarms, while no line comes.
       if batch.isEmpty { try admin.wait(milliseconds: 0) }
     }
     try admin.waitForConfirms()
-    return Result(read: read, confirmed: admin.results.confirmed)
+    return Result(read: read, invalid: invalid, confirmed: admin.results.confirmed)
+  }
+
+  /// As many are told one by one.
+  private static let faultsMaximum = 5
+
+  private static func fault(of body: [UInt8], _ parser: inout JobParser) -> JobError? {
+    guard body.count <= Limits.jobBytesMaximum else {
+      return JobError(field: "body", rule: Limits.refusal(ofJobBytes: body.count))
+    }
+    var job = PushJob()
+    job.bytes = body
+    job.bodyCount = body.count
+    do throws(JobError) {
+      try parser.parse(into: &job, fallbackID: Span())
+    } catch {
+      return error
+    }
+    return nil
   }
 }

@@ -39,6 +39,20 @@ struct WorkerCommandTests {
       enqueued.errors.contains("ACCESS_REFUSED") && !enqueued.errors.contains("secret-word"), "\(enqueued.errors)")
   }
 
+  /// A job over several lines is no job in any of them.
+  @Test func enqueueChecksBeforeItPublishes() throws {
+    let world = try WorkerWorld("unchecked")
+    let pretty = "{\n  \"version\": 1,\n  \"id\": \"pretty\"\n}\n"
+    let mixed = try world.herald(["enqueue"], input: world.job("sound") + "\n" + pretty)
+    #expect(mixed.status == 1)
+    #expect(mixed.output == "1 of 5 jobs confirmed; 4 are no jobs and were not published\n", "\(mixed.output)")
+    #expect(mixed.errors.contains("line 2: body: is not JSON") && mixed.errors.contains("jq -c"), "\(mixed.errors)")
+    let json = try world.herald(["enqueue", "--json", "--unchecked"], input: "{}\n")
+    #expect(json.output == #"{"read":1,"confirmed":1,"refused":0,"invalid":0}"# + "\n", "\(json.output)\(json.errors)")
+    try world.runUntilEmpty()
+    #expect(try world.takeOutcomes().map(\.outcome).sorted() == ["accepted", "invalid"])
+  }
+
   @Test func wrongConfiguration() throws {
     let world = try WorkerWorld("configuration")
     let text = world.configuration(furtherLines: "drain_timeout: 5")

@@ -25,6 +25,21 @@ import Testing
     #expect(parsed.job.bytes.count == parsed.job.bodyCount, "nothing had to be changed")
   }
 
+  @Test(
+    arguments: [
+      ([0x1F, 0x8B, 8], "is compressed with gzip"), ([0x28, 0xB5, 0x2F, 0xFD], "is compressed with zstd"),
+      ([0xEF, 0xBB, 0xBF, 0x7B, 0x7D], "begins with a byte order mark"), ([0xFF, 0xFE, 0x7B, 0], "is UTF-16"),
+      ([0x1F], "is not JSON"), ([], "is not JSON"),
+    ] as [([UInt8], String)])
+  func whatIsNoPlainTextIsNamed(bytes: [UInt8], text: String) {
+    var parser = JobParser()
+    var job = PushJob()
+    job.bytes = bytes
+    job.bodyCount = bytes.count
+    let error = #expect(throws: JobError.self) { try parser.parse(into: &job, fallbackID: Span()) }
+    #expect(error?.detail.hasPrefix("body: \(text)") == true, "\(error?.detail ?? "")")
+  }
+
   static let right: [String] = [
     job([("version", nil)]), job([("environment", "\"sandbox\"")]), job([("priority", "1")]),
     job([("expiration", "0")]),

@@ -77,6 +77,17 @@ import Testing
     #expect(kind(ProviderTokenTests.p384Key) == .wrongKind)
   }
 
+  /// An environment variable has no line breaks.
+  @Test func aKeyWithoutItsLinesSaysSo() throws {
+    let pem = try String(decoding: ProviderTokenSigner(newKeyFor: "test").privateKeyPEM(), as: UTF8.self)
+    func text(_ pem: String) -> String? {
+      failure { () throws(APNsError) in _ = try ProviderTokenSigner(pem: Array(pem.utf8), subject: "AuthKey.p8") }?.text
+    }
+    #expect(text(pem.replacing("\n", with: "\\n"))?.contains("where its lines must end") == true)
+    #expect(text(pem.replacing("\n", with: " "))?.contains("has lost its line breaks") == true)
+    #expect(text(pem.replacing("MI", with: "@@"))?.contains("damaged") == true)
+  }
+
   @Test func errorsNameTheFileAndNeverShowTheKey() {
     let missing = failure { () throws(APNsError) in _ = try ProviderTokenSigner(file: "/nonexistent/AuthKey.p8") }
     #expect(missing?.kind == .file)

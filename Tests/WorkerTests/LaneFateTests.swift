@@ -13,5 +13,7 @@ import Testing
     bench.turn()
     #expect(bench.world.fates.map(\.outcome) == [.failed] && bench.world.remembered.isEmpty)
     #expect(bench.world.fates.map(\.claim) == bench.world.arrivals.map(\.claim))
+    bench.turn()
+    #expect(bench.world.outcomes.first?.contains("1 attempts; the last answer: 503 ServiceUnavailable") == true)
   }
 }

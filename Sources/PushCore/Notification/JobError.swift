@@ -24,11 +24,29 @@ package struct JobError: Error, Hashable, Sendable {
 
   /// Broken JSON.
   package init(_ error: JSONError, in bytes: Span<UInt8>) {
+    if error.offset == 0 {
+      for (mark, name) in JobError.encodings where JobError.begins(bytes, with: mark) {
+        self.init(field: "body", rule: "\(name): publish plain JSON in UTF-8", byteOffset: 0)
+        return
+      }
+    }
     var rule = "is not JSON: \(error.text), at byte \(error.offset)"
     if error.offset < bytes.count, error.kind != .unexpectedEnd {
       rule += ", not \(JobError.printable(bytes, from: error.offset, countMaximum: 1))"
     }
     self.init(field: "body", rule: rule, byteOffset: error.offset)
+  }
+
+  /// What a body that is no plain text begins with.
+  private static let encodings: [(mark: [UInt8], name: String)] = [
+    ([0x1F, 0x8B], "is compressed with gzip"), ([0x28, 0xB5, 0x2F, 0xFD], "is compressed with zstd"),
+    ([0xEF, 0xBB, 0xBF], "begins with a byte order mark"), ([0xFF, 0xFE], "is UTF-16"), ([0xFE, 0xFF], "is UTF-16"),
+  ]
+
+  private static func begins(_ bytes: Span<UInt8>, with mark: [UInt8]) -> Bool {
+    guard bytes.count >= mark.count else { return false }
+    for index in mark.indices where bytes[index] != mark[index] { return false }
+    return true
   }
 
   /// Field and rule, as in the outcome.

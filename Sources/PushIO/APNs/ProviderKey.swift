@@ -27,7 +27,13 @@ final class ProviderKey: SigningKey, @unchecked Sendable {
     }
     guard let parsed = unsafe parsed else {
       ERR_clear_error()
-      throw APNsError(kind: .notAKey, subject: subject, text: "holds a damaged private key: download or copy it again")
+      let fault =
+        ProviderKey.contains(pem, "\\n")
+        ? #"has "\n" where its lines must end: an environment variable does that; `printf '%b'` turns them into line breaks"#
+        : ProviderKey.contains(pem, "KEY-----\n") || ProviderKey.contains(pem, "KEY-----\r")
+          ? "holds a damaged private key: download or copy it again"
+          : "has lost its line breaks: the lines BEGIN and END stand alone, as in Apple's file"
+      throw APNsError(kind: .notAKey, subject: subject, text: fault)
     }
     unsafe key = parsed
     try check(subject)

@@ -65,7 +65,7 @@ extension Lane {
     message.removeAll(keepingCapacity: true)
     routingKey.removeAll(keepingCapacity: true)
     let record = OutcomeRecord(
-      outcome, detail: jobs[job].detail, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
+      outcome, detail: jobs[job].detail(of: outcome), uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
       enqueuedAt: jobs[job].metadata.enqueuedAt, receivedAt: jobs[job].firstSeen)
     writer.append(
       record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
@@ -133,7 +133,7 @@ extension Lane {
     } else {
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
-    let detail = jobs[job].detail ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
+    let detail = jobs[job].detail(of: outcome) ?? ""
     // The target's own state: attempts of other targets of the batch do not count.
     var metadata = jobs[job].metadata
     metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous

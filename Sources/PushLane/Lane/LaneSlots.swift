@@ -189,12 +189,19 @@ struct JobSlot: ~Copyable {
   /// It is not sent any more: how it ends.
   var givenUp: Outcome? { metadata.undelivered == .expired ? .expired : isolation == .fail ? .failed : nil }
 
-  /// Why it ended without an answer; nil for most.
-  var detail: String? {
+  /// Why one of its targets ended so; nil for most.
+  func detail(of outcome: RememberedOutcome) -> String? {
     if let refusal { return refusal }
-    if metadata.undelivered == .expired { return "given up by RabbitMQ: its time in a queue was over" }
-    guard isolation == .fail else { return nil }
-    return "given up: \(metadata.carriedDeliveries) deliveries were not finished, with no other isolated job beside it"
+    if metadata.undelivered == .expired, outcome.outcome == .expired {
+      return "given up by RabbitMQ: its time in a queue was over"
+    }
+    guard outcome.outcome == .failed else { return nil }
+    if isolation == .fail {
+      return
+        "given up: \(metadata.carriedDeliveries) deliveries were not finished, with no other isolated job beside it"
+    }
+    let answer = [outcome.status.map { "\($0)" }, outcome.reason?.name].compactMap { $0 }.joined(separator: " ")
+    return "\(outcome.attempts) attempts; the last answer: \(answer.isEmpty ? "none" : answer)"
   }
 
   mutating func parse(with parser: inout JobParser) throws(JobError) {
