@@ -110,6 +110,26 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
+  /// RabbitMQ ends the connection that publishes to such a name.
+  @Test func aReplyThatEndsTheConnection_holdsUpNoOtherClient() throws {
+    let world = try WorkerWorld("channels-deadly")
+    let worker = try world.startWorker()
+    let requester = ChannelRequester(port: world.rabbitmq.port)
+    let queue = "\(world.prefix).channels"
+    #expect(try requester.ask([.init(ensure("cup"))], queue: queue).count == 1, "\(worker.log)")
+    for number in 1...3 {
+      let deadly = "amq.rabbitmq.reply-to.g1h2AA.BBB"
+      try ask(world, ensure("deadly-\(number)"), correlationID: "d-\(number)", replyTo: deadly)
+    }
+    for number in 1...5 {
+      #expect(try requester.ask([.init(ensure("other-\(number)"))], queue: queue).count == 1, "\(worker.log)")
+    }
+    let told = try replies(take(3, from: world.outcomesQueue, world))
+    #expect(Set(told.compactMap(\.id)) == ["ensure-deadly-1", "ensure-deadly-2", "ensure-deadly-3"], "\(told)")
+    #expect(worker.lines.count { $0.contains("541") } <= 9, "\(worker.log)")
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
   /// An analyst's queue is full: the answer waits, and is told once its limit is lifted.
   @Test func anAnswerThatTheResultsRefuse_isToldOnceTheyTakeIt() throws {
     let world = try WorkerWorld("channels-full")

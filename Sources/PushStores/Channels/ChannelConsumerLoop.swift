@@ -28,6 +28,9 @@ final class ChannelConsumerLoop {
 
   /// In delivery order, which is also the publishing order.
   private(set) var requests: [ChannelConsumerRequest] = []
+  /// Those whose answers were not confirmed when the connection ended, and the one that is tried now.
+  var lostReplies: [ChannelConsumerRequest] = []
+  var triedReply: ChannelConsumerRequest?
   /// Of the current or last consumer connection.
   private var epoch: UInt32 = 0
   private var isConsuming = false
@@ -303,6 +306,12 @@ final class ChannelConsumerLoop {
       request.isolate()
     case (.postpone(let seconds), _): postpone(request, wantedMilliseconds: seconds * 1000)
     case (_, .failure(let fault)): refuse(request, ChannelReply(to: fault))
+    case (_, .success(let job)) where metadata.undelivered == .expired:
+      // Who sent it does not wait for it any more.
+      let detail = "given up by RabbitMQ: its time in a queue was over"
+      var reply = ChannelReply(to: job)
+      reply.failure = ChannelReply.Failure(.unavailable, detail: detail)
+      fail(request, reply, detail)
     case (_, .success), (_, nil):
       if delivery.channel == ChannelConsumerLoop.isolatedChannel { recallIsolated(request) } else { enter(request) }
     }

@@ -4,14 +4,18 @@ import PushLane
 
 /// Publishes answers, dead letters and copies until the broker confirms them.
 extension ChannelConsumerLoop {
-  /// A full reply queue is its owner's business: after this many refusals the answer goes to the results exchange.
+  /// A full reply queue is its owner's business: after this many refusals, or lost connections, the answer goes to the results exchange.
   private static let repliesMaximum = 3
   /// Until an answer is tried again, after the first refusal; twice as long after the next.
   private static let replyPauseMilliseconds: Int64 = 100
-  /// The same without a connection.
-  private static let lostPauseMilliseconds: Int64 = 1_000
-
   func publish() {
+    if triedReply == nil, publisher.isReady, !publisher.isBlocked, !lostReplies.isEmpty {
+      let request = lostReplies.removeFirst()
+      if requests.contains(where: { $0 === request }) {
+        triedReply = request
+        publish(request, .reply)
+      }
+    }
     for request in requests {
       for target in request.takeTargets() { publish(request, target) }
     }
@@ -49,10 +53,20 @@ extension ChannelConsumerLoop {
 
   /// What became of an answer in the queue that its request names.
   private func replied(_ request: ChannelConsumerRequest, _ ending: ConfirmedPublisher.Ending) {
+    if triedReply === request { triedReply = nil }
     switch ending {
     case .confirmed: confirmed(request)
     case .returned: publish(request, .results)
-    case .lost: replyAgain(request, afterMilliseconds: ChannelConsumerLoop.lostPauseMilliseconds)
+    case .unsent: lostReplies.append(request)
+    case .lost:
+      // RabbitMQ closes the connection for some names of queues. So these are tried one by one: one that ends the connection takes few
+      // others with it, and seldom.
+      request.losses += 1
+      if request.losses < ChannelConsumerLoop.repliesMaximum {
+        lostReplies.append(request)
+      } else {
+        publish(request, .results)
+      }
     case .refused:
       let triesAgain =
         request.refusals > 0 || requests.count { $0.refusals > 0 } < settings.refusedRepliesMaximum

@@ -42,6 +42,8 @@ final class ChannelConsumerRequest {
   private var unconfirmedCount = 0
   /// How often its own queue refused its answer, which will be tried there again; 0: none is.
   var refusals = 0
+  /// How often the connection ended before its answer was confirmed.
+  var losses = 0
   /// Whose share it takes while it is in progress; nil: nobody's.
   var pool: ChannelPoolID?
   /// It has not begun: it waits for its pool's share.

@@ -15,8 +15,10 @@ package final class ConfirmedPublisher {
     case returned
     /// Its destination refused it, or is another's and said nothing.
     case refused
-    /// The broker may have it, or it could not be published.
+    /// The broker may have it: its connection ended.
     case lost
+    /// There is no connection to publish it on.
+    case unsent
   }
 
   /// A message, and the callback for its end.
@@ -128,7 +130,7 @@ package final class ConfirmedPublisher {
   /// need a retry, it ends unconfirmed. It is published also where its destination refuses: nothing repeats it.
   /// - Parameter isForOthers: its queue is no part of the topology. What it refuses changes nothing for other messages.
   package func publishOnce(_ body: [UInt8], as message: Message, isForOthers: Bool = false) {
-    guard !isBlocked, let connection = client.connection else { return message.then(.lost) }
+    guard !isBlocked, let connection = client.connection else { return message.then(.unsent) }
     if !isForOthers, !refusing.isEmpty { _ = isTaken(Destination(message), on: connection) }
     send(Entry(message: message, body: nil, isForOthers: isForOthers), body, on: connection)
   }
