@@ -157,7 +157,7 @@ struct BenchBroker {
     defer { admin.close() }
     let audiences = JobClass.allCases.flatMap { topology.expansionQueues($0) }
     for queue in topology.workQueues + topology.channelQueues + topology.registrationQueues + audiences + [
-      topology.deadQueue, topology.undeliveredQueue, outcomeQueue,
+      topology.deadQueue, topology.undeliveredQueue, topology.lateQueue, outcomeQueue,
     ] {
       _ = try? admin.perform(.deleteQueue(name: queue))
     }

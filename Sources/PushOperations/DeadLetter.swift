@@ -63,7 +63,7 @@ package struct DeadLetter: Sendable {
     self.position = position
     // What Herald publishes is a new message: one with a death is the broker's dead letter, and its other headers are those of a copy. Only
     // the last death made it one: before, it may have expired in a retry queue.
-    let deaths = message.deaths.filter { $0.queue != topology.undeliveredQueue }
+    let deaths = message.deaths.filter { $0.queue != topology.undeliveredQueue && $0.queue != topology.lateQueue }
     let death = deaths.first
     reason =
       death?.reason ?? message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"

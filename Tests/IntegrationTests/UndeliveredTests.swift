@@ -100,6 +100,33 @@ struct UndeliveredTests {
     #expect(try letters(world) == ["invalid"])
   }
 
+  /// It keeps the time that its producer gave it, which is over before a worker comes. One of them is too large to be a job.
+  @Test func aWrongRoutingKeyThatExpired_isNamed() throws {
+    let world = try WorkerWorld("undelivered-late")
+    let admin = try admin(world)
+    defer { admin.close() }
+    let large = String(world.job("large").dropLast()) + #","meta":"\#(String(repeating: "x", count: 600_000))"}"#
+    for (id, body) in [("odd", world.job("odd")), ("large", large)] {
+      let properties = AMQPProperties()
+      properties.setMessageID(id.utf8.span)
+      properties.setExpiration(milliseconds: 1)
+      try admin.publish(
+        to: AMQPExchange("\(world.prefix).jobs", isMandatory: true), routingKey: "Bulk", properties: properties,
+        body: Array(body.utf8))
+    }
+    try admin.waitForConfirms()
+    let late = topology(world).lateQueue
+    let isThere = ChildProcess.poll(timeoutMilliseconds: 30_000) {
+      (try? admin.messageCount(queue: late)) == 2 ? true : nil
+    }
+    #expect(isThere == true)
+    try world.runUntilEmpty()
+    let outcomes = try world.takeOutcomes()
+    #expect(outcomes.map(\.outcome) == ["invalid", "invalid"], "\(outcomes)")
+    #expect(outcomes.contains { $0.jobID == "odd" && $0.detail?.contains("'Bulk'") == true }, "\(outcomes)")
+    #expect(try letters(world) == ["invalid", "invalid"])
+  }
+
   /// Each worker that returned the job may have sent it.
   @Test func aJobThatReachedTheLimit_isFailed() throws {
     let world = try WorkerWorld("undelivered-limit")
@@ -160,7 +187,8 @@ struct UndeliveredTests {
     try world.runUntilEmpty()
     let replies = try world.outside.drain(answers).map { String(decoding: $0.body, as: UTF8.self) }
     try #require(replies.count == 1, "\(replies)")
-    #expect(replies[0].contains(reachesLimit ? "\"unavailable\"" : "\"ok\""), "\(replies)")
+    #expect(replies[0].contains("\"unavailable\""), "\(replies)")
+    if !reachesLimit { #expect(replies[0].contains("its time in a queue was over"), "\(replies)") }
   }
 
   /// A part of an audience goes back to its queue: it knows how often it may come.

@@ -171,11 +171,13 @@ struct AMQPPropertiesTests {
     }
     let last = death(
       AMQPFrames.short("count") + [UInt8(ascii: "l")] + AMQPFrames.big(Int64(1)) + text("reason", "delivery_limit")
-        + text("queue", "push.jobs.bulk") + AMQPFrames.short("routing-keys") + [UInt8(ascii: "A")]
+        + text("queue", "push.jobs.bulk") + text("exchange", "push.jobs") + AMQPFrames.short("routing-keys") + [
+          UInt8(ascii: "A")
+        ]
         + AMQPFrames.long([UInt8(ascii: "S")] + AMQPFrames.long("bulk")))
     let first = death(text("queue", "push.retry.bulk.1") + text("reason", "expired"))
     let read = [
-      AMQPDeath(reason: "delivery_limit", queue: "push.jobs.bulk"),
+      AMQPDeath(reason: "delivery_limit", queue: "push.jobs.bulk", exchange: "push.jobs", routingKey: "bulk"),
       AMQPDeath(reason: "expired", queue: "push.retry.bulk.1"),
     ]
     #expect(deaths(last + [UInt8(ascii: "t"), 1] + first + death([])) == read)

@@ -57,7 +57,8 @@ struct UndeliveredMessageTests {
         == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0))
     #expect(
       way(nil, exchange: "push.jobs", key: "Bulk")
-        == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, .unroutable))
+        == .goes(
+          queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, routingKey: "Bulk", .unroutable))
     #expect(
       way("push.retry.bulk.120", "expired", exchange: "push.jobs", key: "bulk")
         == .goes(queue: "push.jobs.bulk", jobClass: .bulk, deliveries: 0))
@@ -67,12 +68,31 @@ struct UndeliveredMessageTests {
   @Test func whatNoQueueTook_isNoDeadLetter() {
     #expect(
       way("push.jobs.bulk", "rejected", exchange: "push.jobs", key: "Bulk")
-        == .goes(queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, .unroutable))
+        == .goes(
+          queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, routingKey: "Bulk", .unroutable))
+  }
+
+  /// What no queue took keeps its time, and it was over before a worker came.
+  @Test func whatWasTakenTooLate_isWhatItWas() {
+    func late(_ reason: String, _ exchange: String, _ key: String, _ deaths: [AMQPDeath] = []) -> UndeliveredMessage {
+      let last = AMQPDeath(reason: reason, queue: "push.undelivered", exchange: exchange, routingKey: key)
+      return UndeliveredMessage(
+        MessageMetadata(), deaths: [last] + deaths, exchange: "", routingKey: "push.undelivered.late", topology)
+    }
+    #expect(
+      late("expired", "push.jobs", "Bulk")
+        == .goes(
+          queue: "push.jobs.transactional", jobClass: .transactional, deliveries: 0, routingKey: "Bulk", .unroutable))
+    #expect(
+      late("expired", "push.dead", "bulk", [AMQPDeath(reason: "expired", queue: "push.jobs.bulk")])
+        == .goes(queue: "push.jobs.bulk", jobClass: .bulk, deliveries: 0, .expired))
+    #expect(late("rejected", "push.jobs", "Bulk") == .deadLetter)
+    #expect(late("delivery_limit", "push.jobs", "bulk") == .deadLetter)
   }
 
   @Test func othersGoWhereTheyWere() {
     #expect(way("push.channels") == .goes(queue: "push.channels.isolated", deliveries: 20))
-    #expect(way("push.channels", "expired") == .goes(queue: "push.channels", deliveries: 0))
+    #expect(way("push.channels", "expired") == .goes(queue: "push.channels", deliveries: 0, .expired))
     #expect(way("push.expansions.bulk") == .goes(queue: "push.expansions.bulk", jobClass: .bulk, deliveries: 20))
     #expect(way("push.registrations", "expired") == .goes(queue: "push.registrations", deliveries: 0))
   }

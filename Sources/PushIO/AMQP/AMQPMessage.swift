@@ -35,10 +35,15 @@ package struct AMQPDeath: Equatable, Sendable {
   /// `rejected`, `expired`, `maxlen` or `delivery_limit`.
   package let reason: String
   package let queue: String
+  /// Where it had been published to.
+  package let exchange: String
+  package let routingKey: String
 
-  package init(reason: String, queue: String) {
+  package init(reason: String, queue: String, exchange: String = "", routingKey: String = "") {
     self.reason = reason
     self.queue = queue
+    self.exchange = exchange
+    self.routingKey = routingKey
   }
 }
 

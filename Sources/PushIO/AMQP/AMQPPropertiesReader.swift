@@ -65,13 +65,19 @@ enum AMQPPropertiesReader {
           continue
         }
         for var table in AMQPTableReader.tables(in: elements, header) {
-          var (reason, queue) = ("", "")
+          var (reason, queue, exchange, routingKey) = ("", "", "", "")
           while let (name, value) = table.next(header) {
+            let name = header.extracting(name.range)
+            if case .list(let keys) = value, name.equals("routing-keys") {
+              routingKey = AMQPTableReader.texts(in: keys, header).first.map { text($0, header) } ?? ""
+            }
             guard case .bytes(let range) = value else { continue }
-            if header.extracting(name.range).equals("reason") { reason = text(range, header) }
-            if header.extracting(name.range).equals("queue") { queue = text(range, header) }
+            if name.equals("reason") { reason = text(range, header) }
+            if name.equals("queue") { queue = text(range, header) }
+            if name.equals("exchange") { exchange = text(range, header) }
           }
-          if !reason.isEmpty { deaths.append(AMQPDeath(reason: reason, queue: queue)) }
+          guard !reason.isEmpty else { continue }
+          deaths.append(AMQPDeath(reason: reason, queue: queue, exchange: exchange, routingKey: routingKey))
         }
       }
     }

@@ -58,6 +58,18 @@ struct AMQPTableReader {
     return tables
   }
 
+  /// The texts of a list.
+  static func texts(in elements: ByteRange, _ bytes: Span<UInt8>) -> [ByteRange] {
+    var texts: [ByteRange] = []
+    var offset = elements.range.lowerBound
+    let end = elements.range.upperBound
+    while offset < end, let (value, next) = value(bytes, kindAt: offset), next <= end {
+      if case .bytes(let range) = value { texts.append(range) }
+      offset = next
+    }
+    return texts
+  }
+
   private mutating func fail() -> (name: ByteRange, value: Value)? {
     offset = end
     return nil

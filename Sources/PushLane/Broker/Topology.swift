@@ -48,6 +48,8 @@ package struct Topology: Equatable, Sendable {
   package var deadQueue: String { "\(prefix).dead" }
   /// What RabbitMQ itself gives up, by `deadExchange`: each message there gets its outcome before it is among the dead letters.
   package var undeliveredQueue: String { "\(prefix).undelivered" }
+  /// What is taken from there too late: what no queue took keeps the time that its producer gave it.
+  package var lateQueue: String { "\(prefix).undelivered.late" }
   package var resultsLogQueue: String { "\(prefix).results.log" }
   package var registrationsQueue: String { "\(prefix).registrations" }
 
@@ -185,13 +187,12 @@ package struct Topology: Equatable, Sendable {
     ]
   }
 
-  /// What cannot be taken from there either is a dead letter, without an outcome.
-  private var undeliveredArguments: [AMQPArgument] {
+  private func undeliveredArguments(next queue: String) -> [AMQPArgument] {
     [
       .quorum,
       AMQPArgument("x-delivery-limit", .number(Topology.deliveryLimit)),
       AMQPArgument("x-dead-letter-exchange", .text("")),
-      AMQPArgument("x-dead-letter-routing-key", .text(deadQueue)),
+      AMQPArgument("x-dead-letter-routing-key", .text(queue)),
       AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
       AMQPArgument("x-overflow", .text("reject-publish")),
     ]
@@ -216,7 +217,8 @@ package struct Topology: Equatable, Sendable {
   private var queues: [AMQPOperation] {
     var queues: [AMQPOperation] = [
       .declareQueue(name: deadQueue, arguments: [.quorum]),
-      .declareQueue(name: undeliveredQueue, arguments: undeliveredArguments),
+      .declareQueue(name: undeliveredQueue, arguments: undeliveredArguments(next: lateQueue)),
+      .declareQueue(name: lateQueue, arguments: undeliveredArguments(next: deadQueue)),
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
       .declareQueue(name: channelsQueue, arguments: jobsArguments),
       .declareQueue(name: isolatedQueue, arguments: isolatedArguments),

@@ -10,8 +10,8 @@ package typealias UndeliveredConsumer = QueueConsumer<UndeliveredConsumerLoop>
 package struct UndeliveredSettings: Sendable {
   /// Its random seed is ignored: the consumer draws its own.
   package var rabbitmq: RabbitMQSettings
-  /// Maximum messages in progress.
-  package var messagesMaximum: UInt16 = 64
+  /// Maximum messages of each queue in progress: each may have 8 MiB.
+  package var messagesMaximum: UInt16 = 8
   package var drainTimeoutMilliseconds: Int64 = 25_000
 
   /// - Parameter hostName: part of the connection's name in RabbitMQ.
@@ -19,9 +19,7 @@ package struct UndeliveredSettings: Sendable {
     let parts = try LaneParts(configuration, laneCount: 1)
     rabbitmq = parts.rabbitmq(name: "\(hostName)/undelivered", prefetch: 2, randomSeed: 0)
     rabbitmq.connection.keepsAddresses = true
-    // Larger jobs are passed on, but not kept.
-    rabbitmq.connection.bodyBytesMaximum = Limits.jobBytesMaximum
-    rabbitmq.connection.oversizedBytesMaximum = Limits.deadLetterBytesMaximum
+    rabbitmq.connection.bodyBytesMaximum = Limits.deadLetterBytesMaximum
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
   }
 }

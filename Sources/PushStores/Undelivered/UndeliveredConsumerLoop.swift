@@ -29,8 +29,8 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
   private var nextLook: TimerToken?
   /// The queue was empty in two checks in a row, with no delivery between them.
   private var isQueueEmpty = false
-  /// The consume operation: it is answered before anything else is requested on its channel.
-  private var consuming: UInt32?
+  /// The unanswered consume operations: they are answered before anything else is requested on their channel.
+  private var consuming: Set<UInt32> = []
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
@@ -38,8 +38,6 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
   private static let channel: UInt16 = 1
   private static let tellingMilliseconds: Int64 = 60_000
   private static let lingerMilliseconds: Int64 = 100
-  /// Before a message that was not taken comes back.
-  private static let pauseMilliseconds: Int64 = 1_000
   private static let reasons: Set = ["expired", "delivery_limit", "maxlen", "rejected"]
 
   package init(
@@ -73,7 +71,8 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
   package func watchUntilEmpty() {
     let topology = settings.rabbitmq.topology
     emptyWatch = RabbitMQEmptyWatch(
-      topology.declarations(of: [topology.undeliveredQueue]), channel: UndeliveredConsumerLoop.channel)
+      topology.declarations(of: [topology.undeliveredQueue, topology.lateQueue]),
+      channel: UndeliveredConsumerLoop.channel)
     checkWhetherEmpty()
   }
 
@@ -86,7 +85,8 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
   }
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
-    if operation == consuming {
+    if consuming.remove(operation) != nil {
+      guard consuming.isEmpty else { return }
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
@@ -119,10 +119,12 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
       consumer.provedItself()
       epoch &+= 1
       isConsuming = true
-      consuming = connection.request(
-        .consume(
-          queue: settings.rabbitmq.topology.undeliveredQueue, consumerTag: settings.rabbitmq.laneName, arguments: []),
-        channel: UndeliveredConsumerLoop.channel)
+      for queue in queues {
+        consuming.insert(
+          connection.request(
+            .consume(queue: queue, consumerTag: consumerTag(queue), arguments: []),
+            channel: UndeliveredConsumerLoop.channel))
+      }
     case .down:
       consumingEnded()
     case .connection(.delivery(let delivery)):
@@ -144,7 +146,7 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
   private func consumingEnded() {
     isConsuming = false
     isAskable = false
-    consuming = nil
+    consuming = []
     isQueueEmpty = false
     tags = []
     publisher.forget()
@@ -152,12 +154,21 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
     publisher.declareAgain()
   }
 
+  private var queues: [String] {
+    [settings.rabbitmq.topology.undeliveredQueue, settings.rabbitmq.topology.lateQueue]
+  }
+
+  private func consumerTag(_ queue: String) -> String { "\(settings.rabbitmq.laneName)/\(queue)" }
+
   // MARK: - A message's way
 
   private func received(_ delivery: AMQPDelivery) {
     guard let connection = consumer.connection else { return }
     tags.insert(delivery.tag)
-    guard drainDeadline == nil else { return giveBack(delivery.tag, epoch) }
+    guard drainDeadline == nil else {
+      tags.remove(delivery.tag)
+      return connection.reject(delivery.tag, requeue: true, channel: UndeliveredConsumerLoop.channel)
+    }
     var metadata = MessageMetadata()
     connection.copyMetadata(into: &metadata)
     let headers = connection.headers()
@@ -167,45 +178,31 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
     let message = UndeliveredMessage(
       metadata, deaths: deaths, exchange: connection.exchange, routingKey: connection.routingKey,
       settings.rabbitmq.topology)
-    guard case .goes(let queue, let jobClass, let deliveries, let undelivered) = message,
-      delivery.bodyCount <= Limits.deadLetterBytesMaximum
+    guard case .goes(let queue, let jobClass, let deliveries, let address, let undelivered) = message,
+      !delivery.isOversized
     else {
-      // With all its headers: its queue's dead letters are Herald's.
+      // With all its headers: its queue's dead letters are Herald's in the end.
       tags.remove(delivery.tag)
       return connection.reject(delivery.tag, requeue: false, channel: UndeliveredConsumerLoop.channel)
     }
     var body: [UInt8] = []
     connection.copyBody(into: &body)
     let cursor = headers.firstText(of: "\(RabbitMQPublishProperties.cursorHeader)")
-    let (tag, epoch, routingKey) = (delivery.tag, epoch, connection.routingKey)
+    let (tag, epoch) = (delivery.tag, epoch)
     let replacement = ConfirmedPublisher.Message(
       exchange: direct, routingKey: Array(queue.utf8),
       describe: { properties, _ in
         RabbitMQPublishProperties(properties).describeReturned(
-          jobClass, deliveries: deliveries, cursor: cursor, undelivered, routingKey: routingKey, metadata)
+          jobClass, deliveries: deliveries, cursor: cursor, undelivered, routingKey: address, metadata)
       },
-      then: { [weak self] in self?.ended($0, tag, epoch) })
-    if delivery.isOversized {
-      publisher.publishOnce(body, as: replacement)
-    } else {
-      publisher.publish(body, as: replacement)
-    }
+      // Its body is kept, so it is always confirmed in the end.
+      then: { [weak self] _ in self?.settled(tag, epoch) })
+    publisher.publish(body, as: replacement)
   }
 
-  private func ended(_ ending: ConfirmedPublisher.Ending, _ tag: UInt64, _ epoch: UInt32) {
-    guard ending == .confirmed else {
-      loop.schedule(afterMilliseconds: UndeliveredConsumerLoop.pauseMilliseconds) { [weak self] in
-        self?.giveBack(tag, epoch)
-      }
-      return
-    }
+  private func settled(_ tag: UInt64, _ epoch: UInt32) {
     guard epoch == self.epoch, tags.remove(tag) != nil else { return }
     consumer.connection?.acknowledge(tag, isMultiple: false, channel: UndeliveredConsumerLoop.channel)
-  }
-
-  private func giveBack(_ tag: UInt64, _ epoch: UInt32) {
-    guard epoch == self.epoch, tags.remove(tag) != nil else { return }
-    consumer.connection?.reject(tag, requeue: true, channel: UndeliveredConsumerLoop.channel)
   }
 
   // MARK: - What is told
@@ -231,7 +228,9 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
     guard isConsuming, let connection = consumer.connection else { return }
-    connection.request(.cancel(consumerTag: settings.rabbitmq.laneName), channel: UndeliveredConsumerLoop.channel)
+    for queue in queues {
+      connection.request(.cancel(consumerTag: consumerTag(queue)), channel: UndeliveredConsumerLoop.channel)
+    }
   }
 
   package var isDrained: Bool {

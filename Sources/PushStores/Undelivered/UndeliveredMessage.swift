@@ -7,8 +7,9 @@ package enum UndeliveredMessage: Equatable, Sendable {
   /// - Parameters:
   ///   - jobClass: of a job.
   ///   - deliveries: not finished by any worker, of this message and of those that it is a copy of.
-  ///   - undelivered: it is a job that is not sent any more.
-  case goes(queue: String, jobClass: JobClass? = nil, deliveries: UInt32, Undelivered? = nil)
+  ///   - routingKey: that it was published with, if that is no class.
+  ///   - undelivered: nobody carries it out any more.
+  case goes(queue: String, jobClass: JobClass? = nil, deliveries: UInt32, routingKey: String = "", Undelivered? = nil)
   /// As it is: its end was told before, or it would end workers for ever.
   case deadLetter
 
@@ -23,12 +24,23 @@ package enum UndeliveredMessage: Equatable, Sendable {
     _ topology: borrowing Topology
   ) {
     let carried = metadata.carriedDeliveries
+    var (deaths, exchange, routingKey) = (deaths[...], exchange, routingKey)
+    if let death = deaths.first, death.queue == topology.undeliveredQueue {
+      // It was dealt with there, or dealing with it ended workers.
+      guard death.reason == "expired" else {
+        self = .deadLetter
+        return
+      }
+      (exchange, routingKey) = (death.exchange, death.routingKey)
+      deaths.removeFirst()
+    }
     // No queue took it. One of ours may have been missing.
     if exchange == topology.jobsExchange {
       let known = Topology.jobClass(ofRoutingKey: routingKey)
       let jobClass = metadata.jobClass ?? known ?? .transactional
       self = .goes(
-        queue: topology.jobsQueue(jobClass), jobClass: jobClass, deliveries: carried, known == nil ? .unroutable : nil)
+        queue: topology.jobsQueue(jobClass), jobClass: jobClass, deliveries: carried,
+        routingKey: known == nil ? routingKey : "", known == nil ? .unroutable : nil)
       return
     }
     // Earlier versions published their dead letters to that exchange. Who rejects a message has told its end.
@@ -54,7 +66,9 @@ package enum UndeliveredMessage: Equatable, Sendable {
         queue: isIsolated ? topology.isolatedQueue : topology.jobsQueue(jobClass), jobClass: jobClass,
         deliveries: deliveries, undelivered)
     } else if topology.channelQueues.contains(queue) {
-      self = .goes(queue: isTooOften ? topology.isolatedChannelsQueue : queue, deliveries: deliveries)
+      self = .goes(
+        queue: isTooOften ? topology.isolatedChannelsQueue : queue, deliveries: deliveries,
+        death.reason == "expired" ? .expired : nil)
     } else if queue == topology.registrationsQueue {
       self = .goes(queue: queue, deliveries: deliveries)
     } else if let jobClass = JobClass.allCases.first(where: { queue == topology.expansionsQueue($0) }) {
