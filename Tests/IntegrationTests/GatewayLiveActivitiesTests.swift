@@ -188,6 +188,55 @@ struct GatewayLiveActivitiesTests {
     }
   }
 
+  /// Each is newer than those before it, whichever reaches a worker first.
+  @Test func notificationsOfOneRequest_keepTheirOrder() throws {
+    struct Job: Decodable {
+      struct Payload: Decodable {
+        struct APS: Decodable {
+          let content: [String: String]
+
+          private enum CodingKeys: String, CodingKey { case content = "content-state" }
+        }
+
+        let aps: APS
+      }
+
+      let sequence: Int64?
+      let payload: Payload
+    }
+    let world = try GatewayWorld("activities-order", further: [Self.applications])
+    let updates = (1...5).map {
+      #"{"live_activity":{"event":"update","content-state":{"eta":"\#($0)"}},"live_activity_id":"ride-1"}"#
+    }
+    for _ in 1...2 {
+      let body = Self.request(world.key, updates.joined(separator: ","))
+      #expect(try ask(world, "updateLiveActivity", body).code == 200)
+    }
+    let jobs = try world.takeJobs().map { try JSONDecoder().decode(Job.self, from: Data($0.body)) }
+    let ordered = try jobs.sorted { try #require($0.sequence) < #require($1.sequence) }
+    #expect(ordered.map { $0.payload.aps.content["eta"] } == ["1", "2", "3", "4", "5", "1", "2", "3", "4", "5"])
+    #expect(Set(jobs.compactMap(\.sequence)).count == 10)
+  }
+
+  /// An activity that could never be updated is not started.
+  @Test func anIdWithControlCharacters_isRefused() throws {
+    let world = try GatewayWorld("activities-id", further: [Self.applications])
+    for id in [#"a\tb"#, #"a\nb"#, #"a\u0000b"#] {
+      let call = try ask(
+        world, "startLiveActivity", Self.request(world.key, Self.starting(id, #""devices":["d"]"#)))
+      #expect(call.code == 210 && call.response == nil, "\(id): \(call.message)")
+      let job = try world.ask(
+        "POST", "/v1/jobs",
+        body: """
+          {"push_type":"liveactivity","to":{"activity":"\(id)"},\
+          "payload":{"aps":{"event":"update","timestamp":1796000000,"content-state":{}}}}
+          """)
+      #expect(job.status == 422 || job.status == 400, "\(job.body)")
+      #expect(job.body.contains("control characters"), "\(id): \(job.body)")
+    }
+    #expect(try world.takeJobs().isEmpty)
+  }
+
   @Test func refusalsAreJSONAndNothingIsPublished() throws {
     let world = try GatewayWorld("activities-wrong", further: [Self.applications])
     func fault(_ method: String, _ body: String) throws -> String {

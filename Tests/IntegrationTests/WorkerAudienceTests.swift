@@ -195,6 +195,7 @@ struct WorkerAudienceTests {
       ((try? accepted()) ?? before) > before ? true : nil
     }
     #expect(more == nil, "nothing is sent while it is paused")
+    #expect(try world.show("paused")["sent"] as? Int == before, "as pause says")
     #expect(try world.jobs("resume", "paused").status == 0)
     #expect(try world.waitForEnd(of: "paused").summary == ["devices": 8_000, "accepted": 8_000])
     let counters = try world.world.simulator.counters()

@@ -90,11 +90,13 @@ struct WorkerReloadTests {
       to: "herald.yaml")
     let worker = try world.startWorker()
     #expect(world.waitUntilReady(), "\(worker.log)")
-    func post(_ headers: [String]) -> Int? {
-      LoopbackHTTP.request("POST", "/credentials/main/revoke", port: world.adminPort, headers: headers)?.status
+    func post(_ headers: [String], _ path: String = "/credentials/main/revoke") -> Int? {
+      LoopbackHTTP.request("POST", path, port: world.adminPort, headers: headers)?.status
     }
-    #expect(post(["x-herald-command: 1"]) == 401)
-    #expect(post(["Authorization: Bearer wrong"]) == 401)
+    for path in ["/credentials/main/revoke", "/credentials/main/unrevoke", "/pauses/lift"] {
+      #expect(post(["x-herald-command: 1"], path) == 401, "\(path)")
+      #expect(post(["Authorization: Bearer wrong"], path) == 401, "\(path)")
+    }
     let revoked = try world.herald(["revoke", "main"])
     #expect(revoked.status == 0, "\(revoked.errors)")
     #expect(post(["Authorization: Bearer 0123456789abcdef0123456789abcdef"]) == 200)
