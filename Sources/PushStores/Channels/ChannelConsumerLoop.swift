@@ -263,6 +263,8 @@ final class ChannelConsumerLoop {
 
   private func forgetRequests() {
     requests = []
+    // The publisher tells no ending of what it forgets.
+    (lostReplies, triedReply) = ([], nil)
     publisher.forget()
     access.shares.forgetMessages()
   }

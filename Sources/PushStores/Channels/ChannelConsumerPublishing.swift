@@ -8,6 +8,7 @@ extension ChannelConsumerLoop {
   private static let repliesMaximum = 3
   /// Until an answer is tried again, after the first refusal; twice as long after the next.
   private static let replyPauseMilliseconds: Int64 = 100
+
   func publish() {
     if triedReply == nil, publisher.isReady, !publisher.isBlocked, !lostReplies.isEmpty {
       let request = lostReplies.removeFirst()
