@@ -245,6 +245,14 @@ import Testing
         return
       }
       #expect((deadLetter != nil) == (fate == .failed))
+      // RabbitMQ gave the job up.
+      var late = DeliveryState(givenUp: .expired)
+      _ = late.admitted(.duplicate(remembered), times, policy: policy, dropsOverLimit: false, now: now)
+      guard case .outcome(remembered, false, let letter) = late.ending else {
+        Issue.record("\(String(describing: late.ending))")
+        return
+      }
+      #expect((letter != nil) == (fate == .failed || fate == .expired))
     }
   }
 

@@ -143,7 +143,7 @@ package struct DeliveryState: ~Copyable, Sendable {
       if isAmbiguous { remembered.isAmbiguous = true }
       // Whether its dead letter was published is unknown.
       return report(
-        .outcome(remembered, isSuppressed: false, deadLetter: remembered.outcome == .failed ? "failed" : nil))
+        .outcome(remembered, isSuppressed: false, deadLetter: deadLetter(of: remembered.outcome)))
     case .dead(let unregisteredAt):
       let outcome = RememberedOutcome(
         outcome: .unregistered, unregisteredAt: unregisteredAt, attempts: attempts, isAmbiguous: isAmbiguous,
@@ -352,7 +352,16 @@ package struct DeliveryState: ~Copyable, Sendable {
   }
 
   private mutating func giveUp(_ outcome: Outcome, now: Now) -> DeliveryAction {
-    end(outcome, deadLetter: outcome == .expired ? "expired" : "failed", now: now)
+    end(outcome, deadLetter: deadLetter(of: outcome), now: now)
+  }
+
+  /// What RabbitMQ gave up is among the dead letters too.
+  private func deadLetter(of outcome: Outcome) -> StaticString? {
+    switch outcome {
+    case .failed: "failed"
+    case .expired where givenUp == .expired: "expired"
+    default: nil
+    }
   }
 
   private mutating func end(
