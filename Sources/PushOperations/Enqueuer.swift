@@ -24,8 +24,8 @@ package struct Enqueuer {
     self.configuration = configuration
   }
 
-  /// Publishes every line of `input` that is a job. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the gateways do. The
-  /// topology is declared first, so that jobs are kept until the first worker starts.
+  /// Publishes every line of `input` that is a job. Numbers the jobs whose order matters, unless their producer did, by Redis' clock as the
+  /// gateways do. The topology is declared first, so that jobs are kept until the first worker starts.
   /// - Parameters:
   ///   - isChecked: what no worker would send is not published.
   ///   - tell: receives why RabbitMQ takes nothing for now, jobs are not numbered, or lines are no jobs.
@@ -60,7 +60,9 @@ package struct Enqueuer {
         if isChecked, let fault = Enqueuer.fault(of: body, &parser) {
           invalid += 1
           if invalid <= Enqueuer.faultsMaximum { tell("line \(number): \(fault.detail)") }
-          if invalid == 1, fault.byteOffset != nil { tell("each line is one whole job: `jq -c .` writes them so") }
+          if invalid == 1, fault.rule.hasPrefix("is not JSON") {
+            tell("each line is one whole job: `jq -c .` writes them so")
+          }
           continue
         }
         properties.reset()
