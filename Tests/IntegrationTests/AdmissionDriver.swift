@@ -90,7 +90,7 @@ final class AdmissionDriver<State: AdmissionStore> {
         point: place, way: isFirst ? .first : .returning),
       claim: isOver ? 0 : own ?? claim(of: ticket), earlierClaim: own ?? earlier, isReturning: firstSeen != nil,
       isRedelivered: isRedelivered, publishedAt: publishedAt ?? firstSeen ?? 0, takeover: takeover,
-      isDropped: isDropped, hasAsked: own != nil || asksAgain, isOver: isOver)
+      isDropped: isDropped, hasAsked: own != nil || asksAgain)
     state.admit(
       job, device: TargetKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket

@@ -367,9 +367,12 @@ struct RedisAdmissionStoreTests {
         #expect(try admit(job(3, "match-8"), 9) == next)
         #expect(try admit(job(3, ""), 10) == next)
         #expect(try admit(job(3, token: "other"), 11) == .proceed)
-        // A copy whose time is over is only looked up.
-        let over = driver.ask(job(2), id: 12, isOver: true)
+        // A copy whose time is over is only looked up, and newer than nothing.
+        let over = driver.ask(job((1 << 53) - 1, "match-11"), id: 12, isOver: true)
         #expect(try Answered(driver.answer(over)) == .proceed)
+        #expect(try admit(job(1, "match-11"), 24) == next)
+        let overtaken = driver.ask(job(2), id: 25, isOver: true)
+        #expect(try Answered(driver.answer(overtaken)) == .superseded)
         driver.remember(accepted, of: job(5), id: 1)
         #expect(try admit(job(5), 1) == .duplicate(accepted), "its answer is told, whatever came since")
         // A job without a number is as new as the second of its message's timestamp.
@@ -416,6 +419,8 @@ struct RedisAdmissionStoreTests {
         try driver.turn(forMilliseconds: 5)
         #expect(try Answered(driver.admit(job, id: 3)) == .limited)
         #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .superseded, "by another job")
+        let over = driver.ask(job, id: 2, firstSeen: start, isOver: true)
+        #expect(try Answered(driver.answer(over)) == .superseded, "also when its time is over")
       }
     }
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())

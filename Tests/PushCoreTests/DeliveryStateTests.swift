@@ -259,7 +259,7 @@ import Testing
   /// Two copies of one job have one outcome: the later copy, which expired, reports the outcome of the other.
   @Test func whatIsOverEndsUnlessItWasAnswered() {
     let over = JobTimes(enqueuedAt: 1_000_000, expiration: 999)
-    for admission in [Admission.proceed, .limited(retryAfterMilliseconds: 1), .superseded] {
+    for admission in [Admission.proceed, .limited(retryAfterMilliseconds: 1)] {
       var state = DeliveryState()
       #expect(state.admitted(admission, over, policy: policy, dropsOverLimit: false, now: now).isRememberFate)
       #expect(outcome(state)?.outcome == .expired && outcome(state)?.isAmbiguous == false)
@@ -271,6 +271,18 @@ import Testing
     var copy = DeliveryState()
     _ = copy.admitted(.duplicate(accepted), over, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(copy)?.outcome == .accepted)
+  }
+
+  /// A copy that came in time ended so, and nothing of it is kept: one that comes after its time ends the same way.
+  @Test func whatIsSupersededEndsSoAtAnyTime() {
+    for times in [JobTimes(enqueuedAt: 1_000_000, expiration: 999), JobTimes(enqueuedAt: 1_000_000, expiration: nil)] {
+      var state = DeliveryState()
+      #expect(state.admitted(.superseded, times, policy: policy, dropsOverLimit: false, now: now) == .report)
+      #expect(outcome(state)?.outcome == .throttled && outcome(state)?.isAmbiguous == false)
+      var repeated = DeliveryState()
+      _ = repeated.admitted(.repeated(.superseded), times, policy: policy, dropsOverLimit: false, now: now)
+      #expect(outcome(repeated)?.outcome == .throttled && outcome(repeated)?.isAmbiguous == true)
+    }
   }
 
   @Test func expirationZeroIsNoDeadlineOfOurs() {

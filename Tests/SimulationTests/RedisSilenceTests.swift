@@ -76,7 +76,7 @@ import WorkerSimulation
         job, device: TargetKey(job, target: 0), apnsID: UUIDValue(high: 1, low: asked),
         arrival: JobArrival(
           enqueuedAt: loop.now.unixMilliseconds, claim: UInt32(asked), earlierClaim: 0, isReturning: false,
-          takeover: .none, isOver: false),
+          takeover: .none),
         ticket: Ticket(index: UInt32(asked), generation: 1), now: loop.now)
     }
   }

@@ -176,7 +176,7 @@ extension LaneAudienceTests {
     bench.world.admission = admission
     bench.consume(0..<1) { $0.isAmbiguous = true }
     bench.turn(8)
-    #expect(bench.world.requests.isEmpty && bench.world.arrivals.map(\.isOver) == [true])
+    #expect(bench.world.requests.isEmpty && bench.world.arrivals.map { $0.claim == 0 } == [true])
     #expect(bench.world.settlements.last?.contains(#""ends":"\#(letter)""#) == true, "\(bench.world.settlements)")
     if let outcome {
       #expect(part(#""outcome":"\#(outcome)""#, bench) && part(#""ambiguous":true"#, bench))

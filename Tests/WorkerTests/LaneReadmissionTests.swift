@@ -306,7 +306,7 @@ import Testing
     bench.world.admission = .duplicate(
       RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 1, completedAt: 2))
     bench.turn(110)
-    #expect(bench.world.arrivals.count == 2 && bench.world.arrivals.last?.isOver == true)
+    #expect(bench.world.arrivals.count == 2 && bench.world.arrivals.last?.claim == 0)
     #expect(bench.world.outcomes.count == 1 && bench.world.outcomes.first?.contains("\"accepted\"") == true)
   }
 
@@ -317,13 +317,13 @@ import Testing
     bench.consume(0..<1) { $0.enqueuedAt = bench.world.milliseconds }
     bench.world.clockAheadMilliseconds = 600_000
     bench.turn(1)
-    #expect(bench.world.arrivals.map(\.isOver) == [true])
+    #expect(bench.world.arrivals.map { $0.claim == 0 } == [true])
     bench.world.clockAheadMilliseconds = 0
     bench.world.milliseconds += answeredAfterMilliseconds
     bench.world.admitsNothing = false
     bench.turn()
     #expect(bench.world.requests.count == 1 && bench.world.outcomes.isEmpty)
-    #expect(bench.world.arrivals.last?.isOver == false)
+    #expect(bench.world.arrivals.last.map { $0.claim != 0 } == true)
     #expect(bench.world.arrivals.dropFirst().allSatisfy { $0.claim != 0 })
   }
 
@@ -338,7 +338,7 @@ import Testing
     bench.world.clockAheadMilliseconds = 600_000
     bench.world.admitsNothing = true
     bench.turn(1)
-    #expect(bench.world.arrivals.map(\.isOver) == [false, true])
+    #expect(bench.world.arrivals.map { $0.claim == 0 } == [false, true])
     bench.world.clockAheadMilliseconds = 0
     bench.world.admitsNothing = false
     bench.world.decision = .sent

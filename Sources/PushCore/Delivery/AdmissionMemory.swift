@@ -243,7 +243,6 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// Charges the device's rate: `proceed` (which leaves a claim), `limited`, `superseded` or `behind`. A job that renews its own claim was
   /// charged already.
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
-    if request.claim == 0 { return .proceed }
     // Also of its own claim: it waited, and a newer one came meanwhile.
     let places = places(of: request, now)
     if var places, places.supersedes(request, isClaimed: claim != nil) {
@@ -253,6 +252,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       }
       return .superseded
     }
+    // Its time is over.
+    if request.claim == 0 { return isSuperseded(request, now) ? .superseded : .proceed }
     var run: UInt32 = 0
     var ahead: UUIDValue?
     if let claim, claim.number == request.claim {
@@ -294,14 +295,14 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowMilliseconds: now.monotonicMilliseconds)
   }
 
-  /// Whether a newer job came while this one waited. If this one is newer, it is recorded.
+  /// Whether a newer job came while this one waited. If this one is newer, and its time is not over, it is recorded.
   private mutating func isSuperseded(_ request: AdmissionRequest, _ now: Now) -> Bool {
     guard request.collapse != 0, request.order == .arrival, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     guard let newest = collapsed.value(for: key, nowMilliseconds: now.monotonicMilliseconds) else { return false }
     // A later copy of the same job does not count as newer.
     if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
-    if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
+    if newest.enqueuedAt < request.enqueuedAt, request.claim > 0 { noteDelayed(request, now) }
     return false
   }
 

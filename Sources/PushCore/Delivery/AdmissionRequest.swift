@@ -6,7 +6,7 @@ package struct AdmissionRequest: Sendable {
   package var registeredAt: Int64
   /// When the job was enqueued, or first received, Unix milliseconds: decides which of two jobs is newer.
   package var enqueuedAt: Int64 = 0
-  /// A hash of the job's collapse id; 0 if it has none.
+  /// A hash of the job's collapse id; 0 if it has none, or is for a channel.
   package var collapse: UInt64 = 0
   /// Which of two jobs with one collapse id is newer, as their producers said it.
   package var order = JobOrder.arrival
@@ -46,7 +46,7 @@ package struct AdmissionRequest: Sendable {
   ) {
     self.init(
       device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
-      isRated: job.targetKind != .channel && !arrival.isOver, rule: limits.rule(for: job))
+      isRated: job.targetKind != .channel, rule: limits.rule(for: job))
     enqueuedAt = arrival.enqueuedAt
     claim = arrival.claim
     earlierClaim = arrival.earlierClaim
@@ -57,7 +57,9 @@ package struct AdmissionRequest: Sendable {
     isDropped = arrival.isDropped
     hasAsked = arrival.hasAsked
     order = arrival.order
-    if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
+    if isRated, !job.collapseID.isEmpty {
+      collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1
+    }
   }
 
   /// Identifies a (job, target) whose end is published.
@@ -72,7 +74,7 @@ package struct AdmissionRequest: Sendable {
   }
 
   /// A job with its collapse id that its producer made later supersedes it.
-  package var isOrdered: Bool { order != .arrival && isRated && claim != 0 }
+  package var isOrdered: Bool { order != .arrival && isRated }
 
   /// It is another delivery, or a copy, of a message: where that has ended, it ends in the same way. What was published again does not.
   package var mayHaveEnded: Bool { isReturning || isRedelivered }
@@ -92,7 +94,8 @@ package struct JobArrival: Sendable {
   /// Among the jobs with its collapse id.
   package var order: JobOrder
   /// The number of the claim that it makes if it is admitted; unique. The number of a claim that it already has renews that claim, without
-  /// a charge to the device. 0: it makes no claim, because its time is over and it is only looked up.
+  /// a charge to the device. 0: it makes no claim, because its time is over: the device is not charged, and the request only looks up whether
+  /// it was answered, or superseded.
   package var claim: UInt32
   /// The claim under which it, or its previous attempt, was admitted (`x-herald-claim`); 0: none.
   package var earlierClaim: UInt32
@@ -108,13 +111,11 @@ package struct JobArrival: Sendable {
   package var isDropped: Bool
   /// Its lane asked about it before: of two jobs that are as new as each other, the one that came last is.
   package var hasAsked: Bool
-  /// Its time is over: the request only looks up whether it was answered, without a charge to the device.
-  package var isOver: Bool
 
   package init(
     enqueuedAt: Int64, order: JobOrder = .arrival, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false,
     isRedelivered: Bool = false, publishedAt: Int64 = 0, takeover: Takeover = .none, isDropped: Bool = false,
-    hasAsked: Bool = false, isOver: Bool = false
+    hasAsked: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
     self.order = order
@@ -126,7 +127,6 @@ package struct JobArrival: Sendable {
     self.takeover = takeover
     self.isDropped = isDropped
     self.hasAsked = hasAsked
-    self.isOver = isOver
   }
 }
 

@@ -125,6 +125,8 @@ package struct DeliveryState: ~Copyable, Sendable {
     case .proceed, .limited, .superseded:
       if isOvertaken { return superseded(now: now) }
       if isCancelled { return cancelled(now: now) }
+      // All copies of it are: it goes before the time, which may end between two of them.
+      if case .superseded = admission { return superseded(now: now) }
       if policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return end(.expired, now: now)
       }
@@ -132,8 +134,8 @@ package struct DeliveryState: ~Copyable, Sendable {
       break
     }
     switch admission {
-    case .behind:
-      preconditionFailure("the lane asks again")
+    case .behind, .superseded:
+      preconditionFailure("the lane asks again, or it has ended")
     case .proceed:
       if let givenUp { return giveUp(givenUp, now: now) }
       phase = .waiting
@@ -169,8 +171,6 @@ package struct DeliveryState: ~Copyable, Sendable {
       // Its time ends before that: it is not sent any more, but it ends as the other copy does. Claims expire.
       case .expired, .exhausted: return report(.retry(delaySeconds: policy.delaysSeconds[0], reason: nil))
       }
-    case .superseded:
-      return superseded(now: now)
     case .repeated(let admission):
       isAmbiguous = true
       isRepeated = true

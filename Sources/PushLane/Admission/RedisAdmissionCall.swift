@@ -30,7 +30,7 @@ struct RedisAdmissionCall {
     let comesAgain =
       isOrdered || request.mayHaveEnded || request.takeover != .none || request.earlierClaim != 0
       || request.isDropped && request.collapse != 0
-    let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
+    let hasReceipt = comesAgain || request.collapse != 0
     let ask = asks.count + RedisAdmissionFormat.askHead
     asks.append(
       contentsOf: isOrdered
@@ -45,7 +45,7 @@ struct RedisAdmissionCall {
     span.store(littleEndian: request.claim, at: ask + 9)
     span.store(littleEndian: Double(request.registeredAt).bitPattern, at: ask + 13)
     if hasReceipt {
-      span.store(littleEndian: request.isRated ? request.collapse : 0, at: ask + 21)
+      span.store(littleEndian: request.collapse, at: ask + 21)
       span.store(littleEndian: Double(request.enqueuedAt).bitPattern, at: ask + 29)
     }
     if comesAgain {

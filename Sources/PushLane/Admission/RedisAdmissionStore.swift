@@ -169,7 +169,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   /// Redis is late, failed or not in use.
   private func decideLocally(_ entry: Entry, now: Now) {
     counted.decidedLocally &+= 1
-    if entry.request.isRated, !settings.limits.isEmpty { counted.ratesDecidedLocally &+= 1 }
+    if entry.request.isRated, entry.request.claim != 0, !settings.limits.isEmpty { counted.ratesDecidedLocally &+= 1 }
     answers.append(entry.ticket, local.decide(entry.request, now: now))
   }
 

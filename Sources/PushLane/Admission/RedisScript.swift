@@ -232,7 +232,7 @@ package enum RedisScript {
       return 0
     end
 
-    -- Charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
+    -- Unless a newer job superseded it: charges the rate and leaves a claim, in the place of what the job had before, or behind it if it may still be answered
     -- (`is_shared`). Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, claim, is_own, is_shared)
       local collapsed, received, newest, whose, ordered, places, own, ahead_of_it
@@ -298,6 +298,8 @@ package enum RedisScript {
           return redis.status_reply('superseded')
         end
       end
+      -- Its time is over.
+      if byte(ask) == 254 then return 0 end
       local ahead = max(arrival - now, 0)
       local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
@@ -385,7 +387,7 @@ package enum RedisScript {
           write(device, value, life())
         end
       end
-      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, claim, is_own, is_repeated and claim)
+      answer = answer or charge(device, ask, value, rule, has_records, charged, claim, is_own, is_repeated and claim)
       if not is_repeated then return answer end
       if type(answer) == 'number' then return redis.status_reply('repeated ' .. format('%.0f', answer)) end
       return answer.ok and answer.ok ~= 'behind' and redis.status_reply('repeated ' .. answer.ok) or answer

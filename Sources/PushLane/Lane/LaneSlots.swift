@@ -83,7 +83,7 @@ struct JobSlot: ~Copyable {
       publishedAt: publishedAt,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous,
-      hasAsked: send.hasAsked, isOver: isOver)
+      hasAsked: send.hasAsked)
   }
   /// A newer job of its collapse id supersedes it, whichever comes first (`AdmissionRequest.isOrdered`).
   @inline(__always)
