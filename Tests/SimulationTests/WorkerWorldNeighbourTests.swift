@@ -113,8 +113,23 @@ struct WorkerWorldNeighbourTests {
     #expect(world.audiences.endCount > 40 && world.audiences.memberCount > 0)
   }
 
+  @Test(arguments: 1...4 as ClosedRange<UInt64>) func aStartThatWasNotAcceptedIsMadeUpFor(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.repeatsStarts = true
+      settings.activities = 6
+      settings.faults = [.failAPNs, .throttleAPNs, .slowAPNs, .refuseStreams]
+      settings.faultCount = 30
+      settings.stormMilliseconds = 40_000
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.restartedCount > 0)
+  }
+
   /// Worlds of the swarm with all of this.
-  @Test(arguments: [100_000_000, 100_000_001, 100_000_002, 100_000_003] as [UInt64]) func swarm(seed: UInt64) throws {
+  /// - 600000763: a job was superseded, its confirm was lost, and it was delivered again after its time: it expired.
+  @Test(
+    arguments: [100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001] as [UInt64])
+  func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
     try world.run()
     #expect(world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")

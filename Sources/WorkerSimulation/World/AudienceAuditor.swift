@@ -7,7 +7,7 @@ import PushCore
 /// - No gap, no repeat: each device of an audience has one end for a job, as counted in the job's summary, and APNs accepted it once.
 /// - Newest state to every member: the last push to a member's token in an activity, or on the channel that its start named, is the newest
 ///   revision; none has both. A device that an activity ended for alone is sent nothing newer.
-/// - A device is started once, whichever jobs start it.
+/// - A device is started once, whichever jobs start it, and none is left out for a start that APNs did not accept.
 /// - A forgotten user is sent nothing.
 /// - Whoever is sent something was named by its audience. No fault excuses this one.
 package final class AudienceAuditor {
@@ -85,6 +85,8 @@ package final class AudienceAuditor {
   package private(set) var repeatedCount = 0
   /// Members whose last push was checked.
   package internal(set) var memberCount = 0
+  /// Devices that were started after a start that APNs had not accepted.
+  package internal(set) var restartedCount = 0
   /// Devices on an activity's channel whose last state was checked.
   package internal(set) var subscriberCount = 0
 
@@ -276,7 +278,9 @@ package final class AudienceAuditor {
   /// again, and after a storm of lost connections a copy waits for so many others that it is over.
   func hasExpiredEarly(_ outcome: String, _ job: Job) -> Bool {
     guard outcome.contains("\"outcome\":\"expired\""), AudienceAuditor.summary(outcome) == nil else { return false }
-    let age = (WorkerAuditor.number("completed_at", in: Array(outcome.utf8)) ?? 0) - job.publishedAt
+    let completedAt = WorkerAuditor.number("completed_at", in: Array(outcome.utf8)) ?? 0
+    if let expiration = job.job.expiration, completedAt >= expiration * 1_000 { return true }
+    let age = completedAt - job.publishedAt
     return hasWrongClocks || job.isRepeated || !faults.isDisjoint(with: [.dropConfirms, .jumpRedisClock])
       || age >= WorkerWorld.ageMaximumSeconds * 1_000
   }
@@ -484,14 +488,5 @@ package final class AudienceAuditor {
         }
       }
     }
-  }
-}
-
-extension WorkerAuditor {
-  /// The number in a field.
-  static func number(_ name: String, in body: [UInt8]) -> Int64? {
-    let text = String(decoding: body, as: UTF8.self)
-    guard let range = text.firstRange(of: "\"\(name)\":") else { return nil }
-    return Int64(text[range.upperBound...].prefix { $0.isNumber })
   }
 }

@@ -165,11 +165,20 @@ extension AudienceAuditor {
     let activity = job.job.activity
     let mine = jobs.values.filter { $0.job.activity == activity }
     guard !hasWrongClocks, !mine.contains(where: { $0.job.push == .end || $0.mayBeLost }) else { return }
+    restartedCount += job.ends.keys.count { name in
+      mine.contains { $0.job.push == .start && $0.ends[name] != nil && !mayHaveStarted(name, $0, before: job) }
+    }
     let silent = missing.filter { name in
       members[Member(device: name, activity: activity)] == nil && !leaves(of: activity).contains { $0.job.names(name) }
-        && !mine.contains { $0.job.push == .start && $0.ends[name] != nil }
+        && !mine.contains { $0.job.push == .start && mayHaveStarted(name, $0, before: job) }
     }
     if !silent.isEmpty { fail("devices that are not started: \(job.job.id): \(silent.prefix(5))") }
+  }
+
+  /// The other start was accepted on the device, or may have been, or was not over when this one came.
+  private func mayHaveStarted(_ device: String, _ other: Job, before job: Job) -> Bool {
+    guard let ends = other.ends[device] else { return false }
+    return ends.contains { $0.name == "accepted" || $0.isAmbiguous } || (other.endedAt ?? .max) >= job.publishedAt
   }
 
   // MARK: - Devices that left

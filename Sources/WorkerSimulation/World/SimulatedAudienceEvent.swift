@@ -107,15 +107,30 @@ package struct SimulatedAudienceEvent: Sendable {
     let start = productionStart + Int64(1_500 + pick(3_000)) * 1_000_000
     var events: [SimulatedAudienceEvent] = []
     var number = 1_000 * (activity + 1) + app.firstNumber
-    func add(_ audience: SimulatedAudienceJob.Audience, _ push: SimulatedAudienceJob.ActivityPush, at: Int64) {
+    func add(
+      _ audience: SimulatedAudienceJob.Audience, _ push: SimulatedAudienceJob.ActivityPush, at: Int64,
+      forSeconds lifetime: Int64? = nil
+    ) {
       let job = SimulatedAudienceJob(
         number, of: app, audience, isBulk: false, push: push, activity: name,
-        isNumbered: settings.hasBursts && push != .start)
+        isNumbered: settings.hasBursts && push != .start,
+        expiration: lifetime.map { (WorkerWorld.unixMillisecondsAtZero + at / 1_000_000) / 1_000 + $0 })
       number += 1
       events.append(SimulatedAudienceEvent(app, .job(job), at: at))
     }
     func someUser() -> String { SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices)), settings) }
     let users = Set((0..<1 + pick(5)).map { _ in someUser() })
+    guard !settings.repeatsStarts else {
+      // Nothing else changes who is a member: whoever the first starts missed, a later one must reach.
+      var at = start
+      for _ in 0..<1 + pick(3) {
+        let seconds = 2 + pick(10)
+        add(.users(users.sorted()), .start, at: at, forSeconds: Int64(seconds))
+        at += Int64(seconds * 1_000 + pick(10_000)) * 1_000_000
+      }
+      add(.users(users.sorted()), .start, at: at)
+      return events
+    }
     add(.users(users.sorted()), .start, at: start)
     for update in 0..<(settings.hasBursts ? 0 : pick(8)) {
       add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000)

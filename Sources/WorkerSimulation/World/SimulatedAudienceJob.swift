@@ -31,14 +31,17 @@ struct SimulatedAudienceJob: Sendable {
   let routingKey: String
   /// nil: only its message's time and its arrival tell its order.
   let sequence: Int64?
+  /// Unix seconds; nil: none of its own.
+  let expiration: Int64?
   /// In its content state: all starts of an activity have the same one.
   let state: Int
 
   /// - Parameter number: among the jobs of its app; also in its payload.
   init(
     _ number: Int, of app: SimulatedApp, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil,
-    activity: String = "", isNumbered: Bool = false
+    activity: String = "", isNumbered: Bool = false, expiration: Int64? = nil
   ) {
+    self.expiration = expiration
     self.app = app
     self.number = number
     state = push == .start ? number / 1_000 * 1_000 + app.firstNumber : number
@@ -79,7 +82,7 @@ struct SimulatedAudienceJob: Sendable {
       }
     let head =
       "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(app.id)\",\"to\":\(to),"
-      + (sequence.map { "\"sequence\":\($0)," } ?? "")
+      + (sequence.map { "\"sequence\":\($0)," } ?? "") + (expiration.map { "\"expiration\":\($0)," } ?? "")
     let content = "\"content-state\":{\"n\":\(state)}"
     switch push {
     case nil: return head + "\"push_type\":\"alert\",\"payload\":{\"aps\":{\"alert\":\"hello all \(number)\"}}}"

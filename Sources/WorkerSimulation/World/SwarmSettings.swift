@@ -39,6 +39,7 @@ extension WorkerWorld.Settings {
       settings.addRivals(seed: seed)
     }
     if seed >= 600_000_000 { settings.addFleeting(seed: seed) }
+    if seed >= 700_000_000 { settings.addForgeriesOrStarts(seed: seed) }
     if seed >= 120_000_000, settings.trouble != nil { settings.addSmallPrefetch(seed: seed) }
     return settings
   }
@@ -163,6 +164,21 @@ extension WorkerWorld.Settings {
     var random = SeededRandom(seed: seed ^ 0x666C_6565_7469_6E68)
     guard trouble == nil, random.next() % 2 == 0 else { return }
     fleetingJobs = 5 + Int(random.next() % 30)
+  }
+
+  /// Messages that no honest producer publishes, or starts that come again.
+  private mutating func addForgeriesOrStarts(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x666F_7267_6564_0000)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    guard trouble == nil else { return }
+    if pick(4) == 0 {
+      forgedMessages = 20 + pick(60)
+    } else if pick(2) == 0 {
+      repeatsStarts = true
+      activities = 1 + pick(4)
+      faults += [.failAPNs, .throttleAPNs, .refuseStreams, .slowAPNs]
+      faultCount = max(20, faultCount)
+    }
   }
 
   /// One of the workers has a wrong clock from its start on, and cannot miss it: the others, Redis and APNs are right and there.

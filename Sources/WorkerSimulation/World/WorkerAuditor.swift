@@ -183,6 +183,13 @@ package final class WorkerAuditor {
     return Twins.read(Array(body[start...].prefix { $0 != UInt8(ascii: "\"") }))
   }
 
+  /// The number in a field.
+  static func number(_ name: String, in body: [UInt8]) -> Int64? {
+    let text = String(decoding: body, as: UTF8.self)
+    guard let range = text.firstRange(of: "\"\(name)\":") else { return nil }
+    return Int64(text[range.upperBound...].prefix { $0.isNumber })
+  }
+
   static func says(_ text: String, in body: [UInt8]) -> Bool { end(of: text, in: body) != nil }
 
   /// The position after the first match.

@@ -15,7 +15,7 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case drainWorker
   /// A worker reloads its configuration, with other limits.
   case reloadWorker
-  /// A worker must not use its credential until its next reload.
+  /// A worker must not use its credential until an operator lifts that.
   case revokeCredential
   /// A worker hangs for 20 to 30 seconds, and then goes on.
   case pauseWorker

@@ -41,6 +41,8 @@ extension WorkerWorld {
     package var registersInParts = false
     /// Ids of devices and users, and tags, that are equal only canonically: with `é` in one scalar, and in two.
     package var hasTwins = false
+    /// A start of an activity has an end of its time, and comes again after it.
+    package var repeatsStarts = false
     /// Another app, with the same ids of devices, users and activities.
     package var hasSecondApp = false
     /// Some activities end for some devices while they run.
