@@ -316,6 +316,23 @@ struct ActivityRegistryTests {
     #expect(try channels().isEmpty)
   }
 
+  /// The oldest one is behind what is read at once.
+  @Test func channelsOfManyActivities_areInUse() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    let registry = bench.registries[0]
+    let channel = try #require(ChannelID(text: "dHN0LXNyY2gtY2hubA=="))
+    let start = try payload(0)
+    for number in 0...500 {
+      let id = try #require(ActivityID("ride-\(number)"))
+      bench.now += 1
+      _ = try bench.wait {
+        registry.start(
+          id, in: bench.scope, payload: start, way: number == 0 ? .channel(channel) : .tokens, job: 1, then: $0)
+      }
+    }
+    #expect(try bench.wait { registry.channelsInUse(bench.scope, then: $0) } == [channel])
+  }
+
   @Test func itsKeysEndAndItsListForgets() throws {
     let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
     let ids = try (0..<3).map { try #require(ActivityID("ride-\($0)")) }

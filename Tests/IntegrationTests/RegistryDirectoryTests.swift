@@ -42,38 +42,84 @@ struct RegistryDirectoryTests {
     #expect(try kinds(directory, registry, .found) == ["token", "token"])
   }
 
+  /// A page and a broadcast of it: what is asked for names its standing, and of a cancelled job nothing is sent.
+  @Test func standingOfItsJob_isTold() throws {
+    let prefix = "standing-\(UInt32.random(in: 0 ... .max)):"
+    let url = try RedisServer.shared().url
+    let registry = try AudienceRegistry(url: url, prefix: prefix)
+    try registry.register(0..<2)
+    _ = try registry.wait {
+      registry.store.open(
+        "all", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        body: [], then: $0)
+    }
+    let directory = RegistryDirectory(
+      loop: registry.loop, configuration: try RedisConfiguration(url: url), tls: nil, prefix: prefix, seed: 2)
+    defer { directory.close() }
+    func page(mayPause: Bool = true) throws -> PageResolution {
+      try resolution(directory, registry, .leftOut, mayPause: mayPause)
+    }
+    func broadcast(mayPause: Bool = true) throws -> PageResolution {
+      try resolution(directory, registry, .leftOut, Self.broadcast, mayPause: mayPause)
+    }
+    func command(_ command: ExpansionState.Command) throws {
+      _ = try #require(try registry.wait { registry.store.control(command, "all", then: $0) })
+    }
+    #expect(try page().standing == .running && broadcast().standing == .running)
+    try command(.pause)
+    #expect(try page().standing == .paused && broadcast().standing == .paused)
+    #expect(try page(mayPause: false).standing == .running && broadcast(mayPause: false).standing == .running)
+    #expect(try !broadcast().isOvertaken)
+    try command(.cancel)
+    #expect(try page().standing == .cancelled && page().entries == [.cancelled, .cancelled])
+    #expect(try broadcast().standing == .cancelled && broadcast().isOvertaken)
+  }
+
+  private static let page = #"""
+    {"parent_id":"all","id":"all/0","app":"com.example.app","push_type":"alert","to":{"page":0,"ordinals":[0,1]},\#
+    "payload":{"aps":{"alert":"x"}}}
+    """#
+  private static let broadcast = #"""
+    {"parent_id":"all","id":"all/channel","app":"com.example.app","push_type":"liveactivity","activity":"ride",\#
+    "revision":1,"to":{"channel":"dHN0LXNyY2gtY2hubA=="},\#
+    "payload":{"aps":{"timestamp":1,"event":"update","content-state":{}}}}
+    """#
+
   private func kinds(
     _ directory: RegistryDirectory, _ registry: AudienceRegistry, _ settled: SettledDevices
   ) throws -> [String] {
+    try resolution(directory, registry, settled).entries.map { entry in
+      switch entry {
+      case .token: "token"
+      case .superseded: "superseded"
+      case .skipped: "skipped"
+      case .forgotten: "forgotten"
+      case .cancelled: "cancelled"
+      case .settled: "settled"
+      }
+    }
+  }
+
+  private func resolution(
+    _ directory: RegistryDirectory, _ registry: AudienceRegistry, _ settled: SettledDevices, _ body: String = page,
+    mayPause: Bool = true
+  ) throws -> PageResolution {
     var job = PushJob()
-    job.bytes = Array(
-      """
-      {"parent_id":"all","id":"all/0","app":"com.example.app","push_type":"alert","to":{"page":0,"ordinals":[0,1]},\
-      "payload":{"aps":{"alert":"x"}}}
-      """.utf8)
+    job.bytes = Array(body.utf8)
     job.bodyCount = job.bytes.count
     let none: [UInt8] = []
     var parser = JobParser()
     try parser.parse(into: &job, fallbackID: none.span)
     let loop = registry.loop
     directory.find(
-      job, isOver: false, mayPause: true, settled: settled, apnsID: nil, ticket: Ticket(index: 0, generation: 0),
+      job, isOver: false, mayPause: mayPause, settled: settled, apnsID: nil, ticket: Ticket(index: 0, generation: 0),
       now: loop.now)
     for _ in 0..<2_000 {
       loop.poll(maximumWaitMilliseconds: 5)
       directory.maintain(now: loop.now)
       loop.flush()
       guard let answer = directory.nextAnswer(now: loop.now) else { continue }
-      return ((try? answer.found.get())?.entries ?? []).map { entry in
-        switch entry {
-        case .token: "token"
-        case .superseded: "superseded"
-        case .skipped: "skipped"
-        case .forgotten: "forgotten"
-        case .cancelled: "cancelled"
-        case .settled: "settled"
-        }
-      }
+      return try answer.found.get()
     }
     throw TestFailure("no answer")
   }

@@ -47,6 +47,9 @@ import Testing
     #expect(try record(registration { $0.user = .set("alice") }, at: 101, onto: bob, fingerprint: 8).fingerprint == 8)
     let nobody = try record(registration { $0.user = .remove }, at: 101, onto: bob, fingerprint: 8)
     #expect(nobody.user == nil && nobody.fingerprint == 8)
+    let zoe = try record(registration { $0.user = .set("zo\u{EB}") }, at: 102, onto: bob, fingerprint: 9)
+    let other = try record(registration { $0.user = .set("zoe\u{308}") }, at: 103, onto: zoe, fingerprint: 10)
+    #expect(zoe.fingerprint == 9 && other.fingerprint == 10, "equal only canonically: another person")
     // It comes late, and changes nothing.
     #expect(try record(registration { $0.user = .set("alice") }, at: 99, onto: bob, fingerprint: 8).fingerprint == 7)
   }
