@@ -98,6 +98,20 @@ struct SimulatorActivityTests {
     #expect(devices.takeRegistrations().map(\.device) == ["hwid-1"])
   }
 
+  @Test func idsThatAreEqualOnlyCanonically_areTwoActivities() {
+    var devices = devices()
+    for (number, device) in ["\u{E9}-1", "e\u{301}-1"].enumerated() {
+      let token = "00\(number)" + Self.startToken.dropFirst(3)
+      devices.setDevice(device, of: token)
+      for id in ["rid\u{E9}", "ride\u{301}"] {
+        devices.receive(startPayload(id), token: token, app: R.app, now: R.start)
+      }
+    }
+    #expect(devices.all.map(\.state) == [.active, .active, .active, .active], "none replaces another")
+    #expect(devices.swipe(activity: "rid\u{E9}", device: "e\u{301}-1", now: R.start) == 1)
+    #expect(devices.swipe(activity: "ride\u{301}", device: nil, now: R.start) == 2)
+  }
+
   @Test func tokensAreUnlikeAlsoAfterANewStart() throws {
     var tokens: Set<String> = []
     for second: Int64 in 0..<2 {

@@ -26,10 +26,17 @@ package struct SimulatedDevices: Sendable {
   static let namesMaximum = 1_000_000
   static let heldMaximum = 10_000
 
+  /// Ids that are equal only canonically are two devices, or two activities.
   struct ActivityKey: Hashable {
     var app: String
-    var device: String
-    var activity: String
+    var device: ByteText
+    var activity: ByteText
+
+    init(app: String, device: String, activity: String) {
+      self.app = app
+      self.device = ByteText(device)
+      self.activity = ByteText(activity)
+    }
   }
 
   struct ChannelKey: Hashable {
@@ -110,7 +117,9 @@ package struct SimulatedDevices: Sendable {
 
   /// The user swipes an activity away, on one device or (nil) on all. Returns on how many.
   package mutating func swipe(activity id: String, device: String?, now: Now) -> Int {
-    let numbers = byID.filter { $0.key.activity == id && (device == nil || $0.key.device == device) }.values.sorted()
+    let (activity, device) = (ByteText(id), device.map(ByteText.init))
+    let found = byID.filter { $0.key.activity == activity && (device == nil || $0.key.device == device) }
+    let numbers = found.values.sorted()
     for number in numbers {
       end(number, .swiped, at: now.unixMilliseconds, dismissal: now.unixMilliseconds, now: now)
     }
