@@ -3,7 +3,7 @@
 Producer: jobs that the broker confirmed. APNs: how often each `apns-id` was accepted, and every request. Outcomes: what the
 results exchange told. With them the dead letters that are left. The times of the faults say which of them a repetition came
 with; they excuse nothing: what was sent twice must say `ambiguous`, whoever repeated it. One loss takes the knowledge away that
-it was a repetition: a Redis that was emptied between the two.
+it was a repetition: a Redis that was emptied, or evicted keys, between the two.
 """
 
 import collections
@@ -13,8 +13,9 @@ from herald import ATTEMPTS_MAXIMUM
 
 # Faults after which the broker redelivers jobs that may have been sent.
 REPEATING = ("worker-kill", "worker-pause", "worker-partition", "broker-")
-# Faults that erase Redis' memory.
-EMPTYING = ("redis-flush", "redis-rewind")
+# Faults that erase Redis' memory of everything, and those that erase what it knows of jobs.
+FORGETTING = ("redis-flush", "redis-rewind", "redis-promote")
+EMPTYING = (*FORGETTING, "redis-evict")
 # The longest wait of an admitted job for room before its request is written.
 ADMITTED_SECONDS = 10
 # Heartbeats notice a loss late, and lost messages come back later still.
@@ -49,7 +50,7 @@ class Verdict:
 
     def summary(self):
         names = ["jobs", "targets", "accepted", "told", "sent_twice", "told_twice", "ambiguous", "dead_letters",
-                 "audiences", "audience_parts", "devices_judged", "activities", "beside_judged"]
+                 "audiences", "audience_parts", "devices_judged", "activities", "registered", "forged", "beside_judged"]
         words = [f"{name.replace('_', ' ')} {self.counts[name]}" for name in names]
         words += [f"lost {len(self.findings['lost'])}" if "lost" in self.findings else "lost 0"]
         unexpected = sum(len(texts) for kind, texts in self.findings.items() if kind != "lost")

@@ -1,11 +1,11 @@
 """The auditor's third part: jobs for audiences, and Live Activities. No device is missed, none gets anything twice unless it says
-`ambiguous`, no push reaches another device than the one that it is told of, and in the end every device shows its activity's newest
-state."""
+`ambiguous`, no push reaches another device than the one that it is told of, none of an app's another app's, and in the end every device
+shows its activity's newest state. Names count by their bytes."""
 
 import collections
 
 import audiences
-from audit import EMPTYING
+from audit import EMPTYING, FORGETTING
 
 # After Redis was emptied: until all devices are registered again, and the segment is stored.
 KNOWN_SECONDS = 30
@@ -13,9 +13,14 @@ KNOWN_SECONDS = 30
 _FINE = ("accepted", "throttled")
 
 
-def audit(verdict, jobs, outcomes, acceptances, activities, windows, reached):
-    """jobs: by id. outcomes: of the audiences' app. acceptances: counts by apns-id. activities: what the devices show. reached: the tokens
-    for which APNs accepted a push, by apns-id."""
+def audit(verdict, jobs, outcomes, acceptances, activities, windows, requests):
+    """jobs: by id. outcomes: of the audiences' apps. acceptances: counts by apns-id. activities: what the devices show. requests: those of
+    the apps to APNs."""
+    reached = collections.defaultdict(set)
+    for request in requests:
+        if request.status == 200:
+            reached[request.apns_id].add(request.token)
+    _audit_apps(verdict, requests, activities)
     parents, parts = collections.defaultdict(list), collections.defaultdict(list)
     for outcome in outcomes:
         (parts if outcome.parent_id else parents)[outcome.parent_id or outcome.job_id].append(outcome)
@@ -23,10 +28,26 @@ def audit(verdict, jobs, outcomes, acceptances, activities, windows, reached):
         verdict.fail("outcome of an audience that nobody asked for", job_id)
     for job in jobs.values():
         verdict.counts["audiences"] += 1
-        mates = [mate for mate in jobs.values() if job.activity is not None and mate.activity == job.activity]
+        mates = [mate for mate in jobs.values() if job.activity is not None and _key(mate) == _key(job)]
         _audit_job(verdict, job, parents[job.id], parts[job.id], acceptances, windows, _Life(mates, parents))
         _audit_devices(verdict, job, parts[job.id], reached)
     _audit_activities(verdict, jobs, parents, parts, activities, windows)
+
+
+def _key(job):
+    return job.app, job.activity
+
+
+def _audit_apps(verdict, requests, activities):
+    """Nothing excuses a request of one app to another app's device, answered or not."""
+    owners = audiences.OWNERS | {one["update_token"]: one["app"] for one in activities if one["update_token"]}
+    for request in requests:
+        owner = owners.get(request.token)
+        if owner is None:
+            continue
+        verdict.counts["tenants_judged"] += 1
+        if request.topic != owner and not request.topic.startswith(f"{owner}."):
+            verdict.fail("sent to another app's device", f"{request.apns_id} of {request.topic} to {owner}'s {request.token}")
 
 
 class _Life:
@@ -52,13 +73,13 @@ class _Life:
         return fates
 
 
-def _was_emptied(windows, since, until):
-    return any(window.kind.startswith(EMPTYING) and window.start <= until and window.end + KNOWN_SECONDS >= since
+def _was_emptied(windows, since, until, kinds=FORGETTING):
+    return any(window.kind.startswith(kinds) and window.start <= until and window.end + KNOWN_SECONDS >= since
                for window in windows)
 
 
 def _audit_job(verdict, job, outcomes, parts, acceptances, windows, life):
-    name = f"{job.kind} {job.id}"
+    name = f"{job.kind} {job.id} of {job.app}"
     if not outcomes:
         # Its progress is in Redis alone.
         if not _was_emptied(windows, job.published_at, float("inf")):
@@ -69,16 +90,20 @@ def _audit_job(verdict, job, outcomes, parts, acceptances, windows, life):
     fates = {outcome.outcome for outcome in outcomes}
     if not fates <= life.allowed(job, ended_at) and not is_forgotten:
         verdict.fail("audience's outcome that must not be", f"{name}: {sorted(fates)}: {outcomes[0].detail}")
+    for told in outcomes + parts:
+        if told.app != job.app:
+            verdict.fail("outcome of another app", f"{name}: {told.app}")
     by_device = collections.defaultdict(list)
     for part in parts:
         by_device[part.device or part.channel].append(part)
     for target, tales in by_device.items():
-        _audit_target(verdict, f"{name} {target}", job, tales, acceptances, is_forgotten)
+        _audit_target(
+            verdict, f"{name} {target!a}", job, tales, acceptances, _was_emptied(windows, job.published_at, ended_at, EMPTYING))
     if job.devices is None or "completed" not in fates:
         return
     for target in by_device.keys() - job.devices:
         if any(tale.device for tale in by_device[target]):
-            verdict.fail("sent outside the audience", f"{name} {target}")
+            verdict.fail("sent outside the audience", f"{name} {target!a}")
     # A device that was not started before the end is not started.
     if is_forgotten or job.kind != "alert" and life.ended_at <= ended_at:
         return
@@ -88,7 +113,7 @@ def _audit_job(verdict, job, outcomes, parts, acceptances, windows, life):
     if outcomes[0].summary["devices"] != len(job.devices):
         verdict.fail("audience of another size", f"{name}: {outcomes[0].summary}, not {len(job.devices)}")
     for target in sorted(job.devices - by_device.keys()):
-        verdict.fail("device missed", f"{name} {target}")
+        verdict.fail("device missed", f"{name} {target!a}")
 
 
 def _audit_devices(verdict, job, parts, reached):
@@ -99,9 +124,9 @@ def _audit_devices(verdict, job, parts, reached):
         if part.device is None:
             continue
         verdict.counts["devices_judged"] += part.apns_id in reached
-        strangers = reached.get(part.apns_id, set()) - audiences.tokens_of(part.device)
+        strangers = reached.get(part.apns_id, set()) - audiences.tokens_of(job.app, part.device)
         if strangers:
-            verdict.fail("sent to another device", f"{job.kind} {job.id} {part.device}: {sorted(strangers)}")
+            verdict.fail("sent to another device", f"{job.kind} {job.id} of {job.app} {part.device!a}: {sorted(strangers)}")
 
 
 def _audit_target(verdict, name, job, tales, acceptances, is_forgotten):
@@ -119,28 +144,37 @@ def _audit_target(verdict, name, job, tales, acceptances, is_forgotten):
 
 
 def _audit_activities(verdict, jobs, parents, parts, activities, windows):
-    starts, newest = {}, {}
+    starts, newest, states = {}, {}, collections.defaultdict(set)
     for job in jobs.values():
+        if job.activity is not None:
+            states[_key(job)].add(job.number)
         if job.kind == "start":
-            starts[job.activity] = job
+            starts[_key(job)] = job
         elif job.kind in ("update", "end") and {one.outcome for one in parents[job.id]} != {"invalid"}:
-            newest[job.activity] = max(newest.get(job.activity, job), job, key=lambda one: one.number)
+            newest[_key(job)] = max(newest.get(_key(job), job), job, key=lambda one: one.number)
     shown = collections.defaultdict(list)
     for activity in activities:
-        shown[activity["id"], activity["device"]].append(activity)
+        shown[activity["app"], activity["id"], activity["device"]].append(activity)
     until = max((outcome.completed_at for tales in (*parents.values(), *parts.values()) for outcome in tales), default=0) / 1000
-    for (name, device), cards in shown.items():
-        start = starts.get(name)
+    for (app, activity, device), cards in shown.items():
+        key, name = (app, activity), f"{app} {activity!a} {device!a}"
+        start = starts.get(key)
         if start is None:
-            verdict.fail("activity that nobody started", f"{name} {device}")
+            verdict.fail("activity that nobody started", name)
             continue
+        for card in cards:
+            number = card["content_state"]["n"]
+            # Only channels' names may be mixed up, where Redis lost them.
+            if number not in states[key] and not (card["channel"] and _was_emptied(windows, start.published_at, until)):
+                verdict.fail("another activity's state is shown", f"{name} shows {number}; channel {card['channel']}")
         if _was_emptied(windows, start.published_at, until):
             continue
         verdict.counts["activities"] += 1
         tales = [tale for tale in parts[start.id] if tale.device == device]
-        if len(cards) > 1 and not any(tale.ambiguous for tale in tales):
-            verdict.fail("started twice, unmarked", f"{name} {device}")
-        job = newest.get(name, start)
+        is_marked = any(tale.ambiguous for tale in tales) or _was_emptied(windows, start.published_at, until, EMPTYING)
+        if len(cards) > 1 and not is_marked:
+            verdict.fail("started twice, unmarked", name)
+        job = newest.get(key, start)
         # Updates come in one way.
         told = [tale for tale in parts[job.id] if (tale.channel if cards[-1]["channel"] else tale.device == device)]
         if job is not start and any(tale.outcome not in _FINE for tale in told):
@@ -148,5 +182,5 @@ def _audit_activities(verdict, jobs, parents, parts, activities, windows):
         number = cards[-1]["content_state"]["n"]
         if number != job.number:
             verdict.fail(
-                "an older state is shown", f"{name} {device} shows {number}, the newest is {job.number} ({job.id}); "
+                "an older state is shown", f"{name} shows {number}, the newest is {job.number} ({job.id}); "
                 f"channel {cards[-1]['channel']}")

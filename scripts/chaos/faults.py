@@ -21,6 +21,9 @@ _DECLARED_SECONDS = 2
 # Just before a request times out.
 SLOW_MILLISECONDS = REQUEST_TIMEOUT_SECONDS * 1000 - 1000
 
+# In keys that Redis must keep: docs/reference/registry.md, docs/redis.md.
+_KEPT = (b"{devices:", b"{job:", b"{channels:")
+
 _TABLE = {}
 
 
@@ -214,9 +217,9 @@ def queue_delete_retry(world, this):
 
 @fault("all")
 def queue_delete_jobs(world, this):
-    """The producer pauses and every job ends; then the queue is deleted, and must be declared again by a worker."""
+    """All producers pause and every job ends; then the queue is deleted, and must be declared again by a worker."""
     queue = f"{PREFIX}.jobs.{'bulk' if this.choice < 0.5 else 'transactional'}"
-    world.producer.paused.set()
+    world.pause_jobs()
     try:
         try:
             wait_until("idle", 60, world.is_idle, every=0.2)
@@ -226,7 +229,7 @@ def queue_delete_jobs(world, this):
         _delete(world, queue)
         wait_until(f"{queue} is declared again", 30, lambda: world.rabbitmq.lengths([queue])[queue] is not None)
     finally:
-        world.producer.paused.clear()
+        world.resume_jobs()
 
 
 # Redis
@@ -243,6 +246,30 @@ def redis_rewind(world, this):
     mark = world.redis.mark()
     time.sleep(min(this.seconds, 10))
     world.redis.rewind(mark)
+
+
+@fault("redis")
+def redis_promote(world, this):
+    """A failover: a replica without the last seconds takes Redis' place. Half of the time the old one is its replica first, read-only."""
+    replica = world.redis.replica(world.folder / f"redis-{len(list(world.folder.glob('redis*')))}")
+    replica.command("REPLICAOF", "NO", "ONE")
+    time.sleep(min(this.seconds, 10))
+    old = world.redis
+    if this.choice < 0.5:
+        old.command("REPLICAOF", "127.0.0.1", replica.port)
+        time.sleep(2 * this.choice)
+    world.replace_redis(replica)
+    old.kill()
+
+
+@fault("redis")
+def redis_evict(world, this):
+    """Memory is scarce: keys that end soon go, one after the other. A Redis with devices and channels must not evict theirs."""
+    count, end = 0, time.monotonic() + min(this.seconds, 10)
+    while time.monotonic() < end:
+        count += world.redis.evict(f"{PREFIX}:", this.choice, lambda key: any(word in key for word in _KEPT))
+        time.sleep(0.5)
+    world.note("evicted", keys=count)
 
 
 @fault("redis")

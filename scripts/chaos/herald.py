@@ -20,8 +20,11 @@ CLASSES = ("transactional", "bulk")
 APP = "com.example.app"
 # Whose devices have a rate, who sends to bad tokens, and who is beside it with the same credential, which nobody else uses.
 LIMITED_APP, CAMPAIGN_APP, BESIDE_APP = "com.example.hot", "com.example.campaign", "com.example.beside"
-# Whose devices are registered; above this number of those with iOS 18 an activity takes a channel.
-AUDIENCE_APP, CHANNEL_ABOVE = "com.example.audience", 6
+# Whose devices are registered: two tenants that name devices, users and activities alike. Above this number of those with iOS 18 an
+# activity takes a channel.
+AUDIENCE_APPS, CHANNEL_ABOVE = ("com.example.audience", "com.example.rival"), 6
+# Of messages that no honest producer publishes; it shares the credential of the first app.
+FORGED_APP = "com.example.forged"
 
 # The limits of each reload, the first from the start. The limited app's rate is at another position in each, or missing.
 _OTHERS = [f"com.example.other-{i}/alert=5:1" for i in range(5)]
@@ -61,7 +64,7 @@ credentials:
     team_id: {credential['team_id']}
     key_id: {credential['key_id']}
     key_file: "{credential['key_file']}"
-    apps: [{APP}, {LIMITED_APP}]
+    apps: [{APP}, {LIMITED_APP}, {FORGED_APP}]
   - name: second
     team_id: {credential['team_id']}
     key_id: {credential['key_id']}
@@ -71,7 +74,12 @@ credentials:
     team_id: {credential['team_id']}
     key_id: {credential['key_id']}
     key_file: "{credential['key_file']}"
-    apps: [{AUDIENCE_APP}]
+    apps: [{AUDIENCE_APPS[0]}]
+  - name: fourth
+    team_id: {credential['team_id']}
+    key_id: {credential['key_id']}
+    key_file: "{credential['key_file']}"
+    apps: [{AUDIENCE_APPS[1]}]
 activities: {{id_attribute: activityId, channel_above: {CHANNEL_ABOVE}, default_stale_after_s: 3600}}
 limits: {json.dumps(_LIMITS[limits % len(_LIMITS)])}
 retry: {{delays_s: {list(RETRY_DELAYS)}, attempts_max: {ATTEMPTS_MAXIMUM}, age_max_s: {AGE_MAXIMUM_SECONDS}}}
@@ -91,12 +99,22 @@ def declare(program, file):
         raise Failure(f"herald enqueue: {result.stderr}")
 
 
-def put_segment(program, file, code, filter_text):
+def put_segment(program, file, app, code, filter_text):
     """Stores a segment; whether Redis took it."""
     result = subprocess.run(
-        [program, "segments", "put", code, "--filter", filter_text, "--app", AUDIENCE_APP, "--environment", "production",
+        [program, "segments", "put", code, "--filter", filter_text, "--app", app, "--environment", "production",
          "--config", file], env=environment(), capture_output=True, text=True, timeout=60, check=False)
     return result.returncode == 0
+
+
+def devices(program, file, app):
+    """Every device that the registry knows: the registration that makes it."""
+    result = subprocess.run(
+        [program, "devices", "export", "--app", app, "--environment", "production", "--config", file],
+        env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    if result.returncode != 0:
+        raise Failure(f"herald devices export: {result.stderr}")
+    return [json.loads(line) for line in result.stdout.split("\n") if line]
 
 
 def wrong_clock(seconds, folder):

@@ -3,6 +3,7 @@
 import json
 import random
 import time
+import unicodedata
 import uuid
 
 from herald import AGE_MAXIMUM_SECONDS, APP, BESIDE_APP, CAMPAIGN_APP, LIMITED_APP
@@ -64,6 +65,8 @@ KINDS = {
     "hushed": (4, ["ab51"]),
     "beside": (60, ["00fc"]),
     "oversized": (1, ["00fc"]),
+    # Two whose ids are equal only canonically: each has its own push and outcome.
+    "twin": (15, ["00fc"]),
     # With headers of the worker's own, copied or forged by its producer.
     "forged": (20, ["00fc"]),
 }
@@ -171,8 +174,10 @@ class JobMaker:
         job_class = self.job_class or ("bulk" if self.random.random() < 0.5 else "transactional")
         number = self.count
         self.count += 1
-        is_uuid = kind not in ("named", "batch", "adorned", "doubled-batch")
+        is_uuid = kind not in ("named", "batch", "adorned", "doubled-batch", "twin")
         job_id = self._uuid() if is_uuid else f"job-{self.run}-{number}"
+        if kind == "twin":
+            job_id = f"j\u00f6b-{self.run}-{number}"
         tokens = [f"{prefix}{number:044x}{index:016x}" for index, prefix in enumerate(_ALL_KINDS[kind][1])]
         if kind == "beside":
             job_class = "transactional"
@@ -210,6 +215,10 @@ class JobMaker:
         elif job.kind == "forged":
             names = self.random.sample(_FORGED_NAMES, self.random.randint(1, 3))
             job.headers = {f"x-herald-{name}": self.random.choice(_FORGED_VALUES) for name in names}
+        elif job.kind == "twin":
+            other = Job(unicodedata.normalize("NFD", job.id), job.job_class, "twin", job.tokens, None)
+            other.body = self._body(other, 0)
+            job.later = [(0, other)]
         elif job.kind == "hot":
             job.collapse_id = f"collapse-{self.random.randrange(3)}"
         elif job.kind == "adorned":

@@ -7,6 +7,7 @@ forward  lets everything through; what was held back goes on its way
 hole     nothing moves, nothing is closed: packets seem to get lost
 cut      resets every connection, new ones are let through
 refuse   resets every connection and listens no more
+to:PORT  as `cut`, and new connections lead to this port
 """
 
 import json
@@ -86,6 +87,8 @@ class ProxyServer:
 
     def obey(self, name, mode):
         proxy = self.proxies[name]
+        if mode.startswith("to:"):
+            proxy.target, mode = int(mode.removeprefix("to:")), "cut"
         if mode in ("cut", "refuse"):
             for side in list(proxy.sides):
                 self.drop(side)

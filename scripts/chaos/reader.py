@@ -7,15 +7,16 @@ import time
 import pika
 from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
-from herald import AUDIENCE_APP
+import forgeries
+from herald import AUDIENCE_APPS
 
 
 class Outcome:
-    __slots__ = ("job_id", "token", "apns_id", "outcome", "status", "attempts", "ambiguous", "suppressed", "sent_at",
+    __slots__ = ("job_id", "app", "token", "apns_id", "outcome", "status", "attempts", "ambiguous", "suppressed", "sent_at",
                  "completed_at", "worker", "seen_at", "parent_id", "device", "channel", "revision", "summary", "detail")
 
     def __init__(self, document):
-        self.job_id = document["job_id"]
+        self.job_id, self.app = document["job_id"], document["app"]
         target = document.get("to") or {}
         self.token = target.get("token")
         # Of audiences.
@@ -43,8 +44,11 @@ class Reader(threading.Thread):
         self.queue = f"{prefix}.audit"
         self.outcomes = []
         self.jobs = set()
-        # Of the app whose devices are registered: they are no producer's.
+        # Of the apps whose devices are registered: they are no producer's.
         self.audiences = []
+        # Ids of forged jobs, as outcomes and replies name them; what of them is not UTF-8.
+        self.forged = set()
+        self.garbled = []
         self.audience_jobs = set()
         self.delivered_again = 0
         self._file = open(evidence, "ab")
@@ -103,6 +107,13 @@ class Reader(threading.Thread):
 
     def _take(self, method, properties, body, recent):
         document = json.loads(body)
+        # pika leaves as bytes what is not UTF-8.
+        self.garbled += [(name, value) for name, value in vars(properties).items() if isinstance(value, bytes)]
+        job_id = document.get("job_id", document.get("id"))
+        if not isinstance(job_id, str) or job_id.startswith(forgeries.MARK):
+            self.forged.add(job_id)
+            self._file.write(body + b"\n")
+            return
         if "job_id" not in document:
             # The answer about an activity's channel.
             return
@@ -112,7 +123,7 @@ class Reader(threading.Thread):
             self.delivered_again += 1
             return
         self._file.write(body + b"\n")
-        if document["app"] == AUDIENCE_APP:
+        if outcome.app in AUDIENCE_APPS:
             self.audiences.append(outcome)
             if not outcome.parent_id:
                 self.audience_jobs.add(outcome.job_id)

@@ -167,6 +167,14 @@ class AuditTests(unittest.TestCase):
                 self.outcome(kind).ambiguous = True
                 self.assertEqual(self.findings(), {})
 
+    def test_a_twin_whose_outcome_is_the_others(self):
+        first, second = [one for one in self.outcomes if self.jobs[one.job_id].kind == "twin"][:2]
+        self.assertNotEqual(first.job_id, second.job_id)
+        second.job_id, second.apns_id = first.job_id, first.apns_id
+        self.acceptances["production"][first.apns_id] = 2
+        self.assertEqual(self.findings()["lost"], 1)
+        self.assertEqual(self.findings()["sent twice, unmarked"], 1)
+
     # Unexpected pushes
 
     def test_what_nobody_asked_for(self):
@@ -216,8 +224,10 @@ class AuditTests(unittest.TestCase):
         self.assertEqual(self.findings(), {"suppressed as dead, though no 410 says so": 1})
 
     def test_superseded_by_nothing_newer(self):
-        # The newest one of its device and collapse id.
-        hot = self.outcome("hot")
+        # Another one has its device and collapse id.
+        hots = [one for one in self.outcomes if self.jobs[one.job_id].kind == "hot"]
+        places = [(one.token, self.jobs[one.job_id].collapse_id) for one in hots]
+        hot = next(one for one, place in zip(hots, places) if places.count(place) > 1)
         hot.outcome, hot.suppressed = "throttled", True
         self.acceptances["production"].pop(hot.apns_id)
         self.assertEqual(self.findings(), {})

@@ -4,6 +4,7 @@ import types
 import unittest
 
 import audiences
+from apns import Request
 from audit import Verdict, Window
 from audit_audiences import audit
 
@@ -12,21 +13,21 @@ BEGAN = 1_800_000_000
 
 class AuditAudiencesTests(unittest.TestCase):
     def setUp(self):
-        self.jobs, self.outcomes, self.acceptances, self.shown, self.reached = {}, [], {}, [], {}
+        self.jobs, self.outcomes, self.acceptances, self.shown, self.requests = {}, [], {}, [], []
         maker = audiences.Maker(7)
-        self.alerts = [maker.alert() for _ in range(6)]
+        self.alerts = [maker.alert() for _ in range(12)]
         for job in self.alerts:
             self.finish(job, job.devices)
         self.lives = []
-        for _ in range(6):
+        for _ in range(12):
             # In the order of their numbers, whatever order they were published in.
-            life = sorted((job for _, job in maker.activity()), key=lambda one: one.number)
-            self.lives.append(life)
+            self.lives += [sorted((job for _, job in life), key=lambda one: one.number) for life in maker.lives()]
+        for life in self.lives:
             for revision, job in enumerate(life, 1):
                 self.finish(job, life[0].devices, revision)
             for device in life[0].devices:
-                self.shown.append({"id": life[0].activity, "device": device, "channel": None,
-                                   "content_state": {"n": life[-1].number}})
+                self.shown.append({"id": life[0].activity, "app": life[0].app, "device": device, "channel": None,
+                                   "update_token": f"80{len(self.shown)}", "content_state": {"n": life[-1].number}})
         self.life = life
 
     def finish(self, job, devices, revision=None):
@@ -37,15 +38,21 @@ class AuditAudiencesTests(unittest.TestCase):
         for device in devices:
             part = self.tell(f"{job.id}/0", "accepted", parent_id=job.id, device=device, revision=revision)
             self.acceptances[part.apns_id] = 1
-            self.reached[part.apns_id] = {audiences.token(int(device.removeprefix("phone-")))}
+            self.ask(part, job.app, min(audiences.tokens_of(job.app, device)))
+
+    def ask(self, part, topic, token, status=200):
+        self.requests.append(Request(part.apns_id, token, topic, "production", 1, BEGAN, status, None, "answered"))
 
     def tell(self, job_id, outcome, **fields):
         told = types.SimpleNamespace(
-            job_id=job_id, apns_id=f"apns-{len(self.outcomes)}", outcome=outcome, ambiguous=False,
+            job_id=job_id, apns_id=f"apns-{len(self.outcomes)}", outcome=outcome, app=self.app_of(fields.get("parent_id") or job_id), ambiguous=False,
             completed_at=BEGAN * 1000 + 1000, detail=None,
             **({"parent_id": None, "device": None, "channel": None, "revision": None, "summary": None} | fields))
         self.outcomes.append(told)
         return told
+
+    def app_of(self, job_id):
+        return self.jobs[job_id].app if job_id in self.jobs else "com.example.unknown"
 
     def parts(self, job):
         return [outcome for outcome in self.outcomes if outcome.parent_id == job.id]
@@ -55,11 +62,15 @@ class AuditAudiencesTests(unittest.TestCase):
 
     def findings(self, windows=()):
         verdict = Verdict()
-        audit(verdict, self.jobs, self.outcomes, self.acceptances, self.shown, windows, self.reached)
+        audit(verdict, self.jobs, self.outcomes, self.acceptances, self.shown, windows, self.requests)
         return {kind: len(texts) for kind, texts in verdict.findings.items()}
 
     def test_a_run_that_was_well(self):
         self.assertEqual({job.kind for job in self.jobs.values()}, {"alert", "start", "update", "end"})
+        names = {(life[0].app, life[0].activity) for life in self.lives}
+        self.assertLess(len({name for _, name in names}), len(names), "two apps have an activity of one name")
+        twins = {(app, audiences.composed(name)) for app, name in names}
+        self.assertLess(len(twins), len(names), "one app has two whose names are equal only canonically")
         self.assertEqual(self.findings(), {})
 
     def test_a_lost_audience(self):
@@ -79,11 +90,18 @@ class AuditAudiencesTests(unittest.TestCase):
     def test_redis_may_be_emptied(self):
         self.outcomes.remove(self.parts(self.alerts[0])[0])
         self.outcomes.remove(self.parent(self.alerts[1]))
-        self.shown[0]["content_state"]["n"] = 1
-        self.assertEqual(self.findings([Window("redis-flush", BEGAN - 5, BEGAN - 5)]), {})
-        self.assertEqual(
-            self.findings([Window("redis-flush", BEGAN - 50, BEGAN - 50)]),
-            {"device missed": 1, "audience lost": 1, "an older state is shown": 1})
+        self.shown[0]["content_state"]["n"] = self.lives[0][0].number
+        for kind in ("redis-flush", "redis-rewind", "redis-promote"):
+            self.assertEqual(self.findings([Window(kind, BEGAN - 5, BEGAN - 5)]), {})
+        wrong = {"device missed": 1, "audience lost": 1, "an older state is shown": 1}
+        self.assertEqual(self.findings([Window("redis-flush", BEGAN - 50, BEGAN - 50)]), wrong)
+        self.assertEqual(self.findings([Window("redis-evict", BEGAN - 5, BEGAN - 5)]), wrong, "devices are not evicted")
+
+    def test_redis_may_evict_what_it_knows_of_pushes(self):
+        self.acceptances[self.parts(self.alerts[0])[0].apns_id] = 2
+        self.shown.append(self.shown[-1])
+        self.assertEqual(self.findings([Window("redis-evict", BEGAN - 5, BEGAN - 5)]), {})
+        self.assertEqual(self.findings(), {"device sent twice, unmarked": 1, "started twice, unmarked": 1})
 
     def test_a_refused_audience(self):
         self.parent(self.alerts[0]).outcome = "invalid"
@@ -111,6 +129,19 @@ class AuditAudiencesTests(unittest.TestCase):
         self.assertEqual(self.findings(), {"device sent twice, unmarked": 1})
         part.ambiguous = True
         self.assertEqual(self.findings(), {})
+
+    def test_a_twin_that_got_what_was_the_others(self):
+        number = 32
+        name, twin = audiences.device(number), audiences.device(number + 1)
+        self.assertEqual(audiences.composed(twin), name)
+        job = next(one for one in self.alerts if {name, twin} <= one.devices)
+        part = next(one for one in self.parts(job) if one.device == name)
+        request = next(one for one in self.requests if one.apns_id == part.apns_id)
+        self.requests.append(request._replace(token=audiences.token(job.app, number + 1)))
+        self.assertEqual(self.findings(), {"sent to another device": 1})
+        self.requests.pop()
+        part.device = twin
+        self.assertEqual(self.findings(), {"device missed": 1, "sent to another device": 1, "device sent twice, unmarked": 1})
 
     def test_a_device_in_two_pages(self):
         part = self.parts(self.alerts[0])[0]
@@ -144,9 +175,42 @@ class AuditAudiencesTests(unittest.TestCase):
 
     def test_another_device(self):
         part = self.parts(self.alerts[0])[0]
-        self.reached[part.apns_id].add(audiences.token(int(part.device.removeprefix("phone-")) ^ 1))
+        app = self.alerts[0].app
+        other = next(audiences.device(number) for number in range(40) if audiences.device(number) != part.device)
+        self.ask(part, app, min(audiences.tokens_of(app, other)))
         self.assertEqual(
             self.findings([Window("redis-flush", BEGAN, BEGAN)]), {"sent to another device": 1}, "nothing excuses it")
+
+    def test_another_apps_device(self):
+        start = self.life[0]
+        rival = next(app for app in audiences.AUDIENCE_APPS if app != start.app)
+        part = self.parts(start)[0]
+        self.ask(part, f"{start.app}.push-type.liveactivity", min(audiences.tokens_of(rival, part.device)), status=503)
+        flush = [Window("redis-flush", BEGAN, BEGAN)]
+        self.assertEqual(self.findings(flush), {"sent to another app's device": 1}, "nothing excuses it, refused or not")
+        self.requests.pop()
+        update, part = self.shown[-1]["update_token"], self.parts(self.life[-1])[0]
+        self.ask(part, f"{start.app}.push-type.liveactivity", update)
+        self.assertEqual(self.findings(), {})
+        self.requests.pop()
+        self.ask(part, f"{rival}.push-type.liveactivity", update)
+        self.assertEqual(self.findings(flush), {"sent to another app's device": 1})
+
+    def test_an_outcome_of_another_app(self):
+        self.parent(self.alerts[0]).app = "com.example.other"
+        self.assertEqual(self.findings(), {"outcome of another app": 1})
+
+    def test_another_activitys_state(self):
+        twin, other = next(
+            (one, two) for one in self.lives for two in self.lives
+            if one[0].app == two[0].app and audiences.decomposed(one[0].activity) == two[0].activity != one[0].activity)
+        card = next(one for one in self.shown if (one["app"], one["id"]) == (twin[0].app, twin[0].activity))
+        card["content_state"] = {"n": other[-1].number}
+        flush = [Window("redis-flush", BEGAN, BEGAN)]
+        self.assertEqual(self.findings(), {"another activity's state is shown": 1, "an older state is shown": 1})
+        self.assertEqual(self.findings(flush), {"another activity's state is shown": 1})
+        card["channel"] = "AAAA"
+        self.assertEqual(self.findings(flush), {}, "channels' names are what Redis may lose")
 
     def test_an_older_state(self):
         self.shown[-1]["content_state"]["n"] = self.life[0].number
@@ -167,6 +231,8 @@ class AuditAudiencesTests(unittest.TestCase):
 
     def test_an_activity_that_nobody_started(self):
         self.shown.append(self.shown[-1] | {"id": "ride-x"})
+        self.assertEqual(self.findings(), {"activity that nobody started": 1})
+        self.shown[-1] = self.shown[0] | {"app": "com.example.other"}
         self.assertEqual(self.findings(), {"activity that nobody started": 1})
 
 

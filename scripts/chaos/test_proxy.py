@@ -41,6 +41,18 @@ class ProxyTests(unittest.TestCase):
         self.server.accept(self.proxy)
         self.assertEqual(len(self.proxy.sides), 2)
 
+    def test_another_server_takes_the_place_of_the_first(self):
+        self.connect()
+        self.server.accept(self.proxy)
+        other = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(other.close)
+        self.obey(f"to:{other.getsockname()[1]}")
+        self.assertEqual(self.proxy.sides, set(), "nothing goes to the old one any more")
+        self.connect()
+        self.server.accept(self.proxy)
+        other.settimeout(5)
+        other.accept()[0].close()
+
     def test_a_listener_that_came_back_has_no_client_yet(self):
         self.connect()
         self.obey("refuse")

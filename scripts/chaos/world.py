@@ -1,5 +1,6 @@
 """Everything in a run: private servers, proxies, workers, producer, reader; its timeline, and the evidence that it leaves."""
 
+import functools
 import json
 import os
 import pathlib
@@ -14,6 +15,9 @@ import time
 import audiences
 import audit
 import audit_audiences
+import audit_forgeries
+import audit_parts
+import forgeries
 import herald
 from apns import APNs
 from jobs import JobMaker
@@ -65,6 +69,7 @@ class World:
         self._reloads = 0
         self.producer = None
         self.audiences = None
+        self.forger = None
         self.began = time.time()
         # Only one fault at a time may pause, kill or stop a worker or a server.
         self.locks = {name: threading.Lock() for name in SERVERS + tuple(f"worker-{i}" for i in range(workers))}
@@ -103,10 +108,16 @@ class World:
         self.workers = [
             herald.Worker(self.processes, program, f"worker-{i}", self.folder, write(i)) for i in range(workers)]
         plain = self.folder / "herald.yaml"
-        plain.write_text(herald.configuration(PREFIX, ports, self.apns, self.sandbox, self.prefetch))
+
+        def write_plain():
+            own = ports | {"redis": self.redis.port}
+            plain.write_text(herald.configuration(PREFIX, own, self.apns, self.sandbox, self.prefetch))
+
+        self._write_plain = write_plain
+        self._write_plain()
         herald.declare(program, str(plain))
-        self._put_segment = lambda: herald.put_segment(
-            program, str(plain), audiences.SEGMENT, '{"tag": "plan", "is": "gold"}')
+        self._put_segment = functools.partial(herald.put_segment, program, str(plain))
+        self._devices = functools.partial(herald.devices, program, str(plain))
         self.reader = Reader(self.rabbitmq, PREFIX, self.folder / "outcomes.jsonl")
         self.reader.start()
 
@@ -124,6 +135,23 @@ class World:
         for number in range(len(self.workers)) if worker is None else [worker]:
             self.proxy.set(f"{server}-{number}", mode)
 
+    def replace_redis(self, replica):
+        """Leads all workers to this one, which takes the old one's place."""
+        self.redis = replica
+        self._write_plain()
+        self.set_proxies("redis", f"to:{replica.port}")
+
+    def pause_jobs(self):
+        """Until `resume_jobs`, nobody publishes any."""
+        for one in (self.producer, self.audiences, self.forger):
+            if one:
+                one.paused.set()
+
+    def resume_jobs(self):
+        for one in (self.producer, self.audiences, self.forger):
+            if one:
+                one.paused.clear()
+
     def start_workers(self):
         for worker in self.workers:
             worker.start()
@@ -139,11 +167,19 @@ class World:
         """Devices register, and jobs for them are published beside the producer's."""
         self.audiences = audiences.Audiences(self.rabbitmq, PREFIX, seed, self._put_segment)
         for number in range(audiences.DEVICES):
-            self.apns.name_device(audiences.start_token(number), audiences.device(number))
+            for app in herald.AUDIENCE_APPS:
+                self.apns.name_device(audiences.start_token(app, number), audiences.device(number))
         self.audiences.register()
+        self.audiences.put_all_segments()
         wait_until("the registrations", 60, lambda: sum(
-            worker.metric("herald_registrations_total") for worker in self.workers) >= audiences.DEVICES)
+            worker.metric("herald_registrations_total") for worker in self.workers)
+            >= audiences.DEVICES * len(herald.AUDIENCE_APPS))
         self.audiences.start()
+
+    def produce_forgeries(self, seed):
+        """Forged messages are published beside the producer's."""
+        self.forger = forgeries.Forger(self.rabbitmq, PREFIX, seed)
+        self.forger.start()
 
     def inject(self, count, kinds, job_class=None):
         """Also publishes these jobs, as soon as the producer can."""
@@ -182,16 +218,20 @@ class World:
         """Every job has at least one outcome, and nothing is in flight. A batch may still miss others."""
         if not self.producer.is_quiet() or len(self.reader.jobs) < len(self.producer.jobs):
             return False
-        if self.audiences and len(self.reader.audience_jobs) < len(self.audiences.jobs):
-            return False
+        if self.audiences:
+            # Those that Redis forgot may have no end.
+            since = max((window.end for window in self.windows if window.kind.startswith(audit.FORGETTING)), default=0)
+            if any(job.published_at > since and job.id not in self.reader.audience_jobs for job in list(self.audiences.jobs.values())):
+                return False
         return self.waiting() == 0 and self.in_flight() == 0
 
     def settle(self, seconds):
         """Stops new jobs; returns once every job is confirmed and has its outcomes."""
-        self.producer.paused.clear()
+        self.resume_jobs()
         self.producer.finish()
-        if self.audiences:
-            self.audiences.finish()
+        for one in (self.audiences, self.forger):
+            if one:
+                one.finish()
         wait_until("the producer's last confirms", 60, self.producer.is_all_confirmed)
         quiet_since, quiet_count = time.monotonic(), 0
         moved_at, state = time.monotonic(), None
@@ -254,19 +294,27 @@ class World:
             for job in self.producer.jobs.values():
                 file.write(json.dumps(
                     [job.id, job.kind, job.job_class, job.publishes, job.published_at, job.confirmed_at]) + "\n")
-        mine, reached = set(), {}
-        for one in requests or ():
-            if one.topic.startswith(herald.AUDIENCE_APP):
-                mine.add(one.apns_id)
-                if one.status == 200:
-                    reached.setdefault(one.apns_id, set()).add(one.token)
+        if self.audiences:
+            with open(self.folder / "parts.jsonl", "w", encoding="utf-8") as file:
+                for part in self.audiences.registered:
+                    file.write(json.dumps([part.published_at, part.document]) + "\n")
+        mine = [one for one in requests or () if one.topic.startswith(herald.AUDIENCE_APPS)]
+        # Neither the producer's nor asked for by anyone.
+        foreign = {one.apns_id for one in mine} | {
+            one.apns_id for one in requests or () if one.topic.startswith(herald.FORGED_APP)}
         production = acceptances["production"]
-        acceptances["production"] = {apns_id: count for apns_id, count in production.items() if apns_id not in mine}
-        verdict = audit.audit(
-            self.producer.jobs, self.reader.outcomes, acceptances, requests, self._dead_letters(), self.windows)
+        acceptances["production"] = {apns_id: count for apns_id, count in production.items() if apns_id not in foreign}
+        letters, forged, given_up = self._dead_letters()
+        verdict = audit.audit(self.producer.jobs, self.reader.outcomes, acceptances, requests, letters, self.windows)
         if self.audiences:
             audit_audiences.audit(
-                verdict, self.audiences.jobs, self.reader.audiences, production, shown, self.windows, reached)
+                verdict, self.audiences.jobs, self.reader.audiences, production,
+                [one for one in shown if one["app"] in herald.AUDIENCE_APPS], self.windows, mine)
+            audit_parts.audit(
+                verdict, self.audiences.registered, self.audiences.registered_at,
+                {app: self._devices(app) for app in herald.AUDIENCE_APPS}, self.windows, given_up)
+        if self.forger:
+            audit_forgeries.audit(verdict, self.forger.messages, self.reader.forged | forged, self.reader.garbled)
         for worker in self.workers:
             for crash in worker.crashes:
                 verdict.fail("a worker ended by itself", crash)
@@ -282,7 +330,9 @@ class World:
         return verdict
 
     def _dead_letters(self):
-        letters = []
+        """Those of the producer's jobs, the ids of forged ones, and the bodies of registrations that RabbitMQ handed out too often."""
+        letters, forged, given_up = [], set(), set()
+        file = open(self.folder / "dead.txt", "w", encoding="utf-8")
         connection = self.rabbitmq.connect()
         channel = connection.channel()
         while True:
@@ -291,16 +341,23 @@ class World:
                 break
             # A broken body has no reliable id; Herald uses the message's id.
             found = re.search(rb'"id":"([^"]*)"', body)
-            job_id = properties.message_id or (found.group(1).decode() if found else "")
-            if f'"{herald.AUDIENCE_APP}"'.encode() in body:
-                # Of activities that ended, and registrations that many deaths of workers took along.
-                continue
+            job_id = properties.message_id or (found.group(1).decode(errors="replace") if found else "")
             headers = properties.headers or {}
+            file.write(f"{job_id!a} {headers!a} {body[:2000]!a}\n")
+            if forgeries.is_forged(job_id, body):
+                forged.add(job_id)
+                continue
+            if any(f'"{app}"'.encode() in body for app in herald.AUDIENCE_APPS):
+                # Of activities that ended, and registrations that many deaths of workers took along.
+                if headers.get("x-herald-reason") == "redelivered":
+                    given_up.add(body)
+                continue
             # The latest first; a copy that waited for a retry has Herald's reason too, of its last attempt.
             death = next((death["reason"] for death in headers.get("x-death") or []), None)
             letters.append(audit.DeadLetter(job_id, None if death else headers.get("x-herald-reason"), death))
         connection.close()
-        return letters
+        file.close()
+        return letters, forged, given_up
 
     def close(self, keep):
         """Ends every process; keeps the logs and records, or nothing."""
@@ -309,8 +366,10 @@ class World:
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        for name in ("rabbitmq/data", "rabbitmq/home", "rabbitmq/plugins", "redis/appendonlydir"):
+        for name in ("rabbitmq/data", "rabbitmq/home", "rabbitmq/plugins"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
+        for folder in self.folder.glob("redis*/appendonlydir"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def commit():
