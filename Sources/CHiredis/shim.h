@@ -30,6 +30,16 @@ static inline int herald_is_out_of_band(const redisReadTask *task) {
 #endif
 }
 
+// A text with its format in front of it, in three letters and a colon, which RESP2 does not have.
+static inline int herald_is_verbatim(const redisReadTask *task) {
+#if HIREDIS_MAJOR >= 1
+  return task->type == REDIS_REPLY_VERB;
+#else
+  (void)task;
+  return 0;
+#endif
+}
+
 // The number of containers around a value, at most `maximum`: hiredis 1.x reads any depth.
 static inline int herald_depth(const redisReadTask *task, int maximum) {
   int depth = 0;

@@ -1,3 +1,4 @@
+import CHiredis
 import PushCore
 import Testing
 
@@ -68,6 +69,25 @@ struct RedisReaderTests {
     recorder.reset()
     #expect(!recorder.isWhole && recorder.record(.null) && recorder.isWhole)
     #expect(!recorder.record(.array, integer: -1), "no array has a negative count")
+  }
+
+  /// As with a newer hiredis, which knows a kind of value that has no function here.
+  @Test func aValueThatNobodyRecorded_isAnError() throws {
+    for (text, readsNulls) in [("$-1\r\n", false), ("*2\r\n:1\r\n$-1\r\n", false), ("$-1\r\n", true)] {
+      var functions = RedisReplyRecorder.functions()
+      if !readsNulls { unsafe functions.createNil = nil }
+      let reader = RedisReader(limits: RedisReader.Limits(), functions: functions)
+      var inbound = ByteQueue()
+      inbound.append(Array("\(text)+OK\r\n".utf8).span)
+      if readsNulls {
+        #expect(try reader.nextReply(from: &inbound))
+      } else {
+        for _ in 0..<2 {
+          let error = #expect(throws: RedisReaderError.self) { try reader.nextReply(from: &inbound) }
+          #expect(error?.detail == "a reply of a kind that Herald does not read")
+        }
+      }
+    }
   }
 
   private let sample = Array(

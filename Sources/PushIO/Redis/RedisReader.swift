@@ -25,11 +25,16 @@ package final class RedisReader {
   private var isComplete = false
   private var failure: String?
 
-  package init(limits: Limits = Limits()) {
+  package convenience init(limits: Limits = Limits()) {
+    self.init(limits: limits, functions: RedisReplyRecorder.functions())
+  }
+
+  /// - Parameter recording: hiredis itself stands for what has no function, and nothing of it is recorded.
+  init(limits: Limits, functions recording: redisReplyObjectFunctions) {
     self.limits = limits
     recorder = RedisReplyRecorder(limits: limits)
     unsafe functions = .allocate(capacity: 1)
-    unsafe functions.initialize(to: RedisReplyRecorder.functions())
+    unsafe functions.initialize(to: recording)
     guard let reader = unsafe redisReaderCreateWithFunctions(functions) else {
       fatalError("no memory for a Redis reader")
     }
@@ -89,11 +94,7 @@ package final class RedisReader {
   }
 
   private func fail(_ detail: String? = nil) -> RedisReaderError {
-    let text =
-      detail
-      ?? (recorder.isOverBound
-        ? "a reply of more than \(limits.valuesMaximum) values or \(limits.bytesMaximum) bytes"
-        : unsafe RedisReader.message(reader))
+    let text = unsafe detail ?? recorder.refusal ?? RedisReader.message(reader)
     failure = text
     return RedisReaderError(detail: text)
   }

@@ -7,8 +7,8 @@ import PushCore
 final class RedisReplyRecorder {
   private(set) var values: [RedisValue] = []
   private(set) var bytes: [UInt8] = []
-  /// The reply exceeded a limit: the reader got no memory, and cannot be used any more.
-  private(set) var isOverBound = false
+  /// Why the reader got no memory, and cannot be used any more; nil: it got all that it asked for.
+  private(set) var refusal: String?
   private let limits: RedisReader.Limits
   /// Values that the reply still lacks.
   private var missing: Int64 = 1
@@ -33,8 +33,7 @@ final class RedisReplyRecorder {
 
   func record(_ kind: RedisValue.Kind, integer: Int64 = 0) -> Bool {
     guard values.count < limits.valuesMaximum, kind != .array || 0...Int64(limits.valuesMaximum) ~= integer else {
-      isOverBound = true
-      return false
+      return refuse("a reply of more than \(limits.valuesMaximum) values or \(limits.bytesMaximum) bytes")
     }
     missing += kind == .array ? integer - 1 : -1
     values.append(RedisValue(kind: kind, integer: integer))
@@ -43,14 +42,27 @@ final class RedisReplyRecorder {
 
   func record(_ kind: RedisValue.Kind, text: UnsafeRawBufferPointer) -> Bool {
     guard values.count < limits.valuesMaximum, text.count <= limits.bytesMaximum - bytes.count else {
-      isOverBound = true
-      return false
+      return refuse("a reply of more than \(limits.valuesMaximum) values or \(limits.bytesMaximum) bytes")
     }
     missing -= 1
     let start = bytes.count
     unsafe bytes.append(contentsOf: text)
     values.append(RedisValue(kind: kind, text: ByteRange(start: start, count: text.count)))
     return true
+  }
+
+  private func refuse(_ reason: String) -> Bool {
+    refusal = reason
+    return false
+  }
+
+  /// A list or a map begins.
+  private func recordContainer(_ task: UnsafePointer<redisReadTask>, count: Int64) -> Bool {
+    if unsafe herald_is_out_of_band(task) != 0 { return refuse("an attribute or a push, which answers no command") }
+    guard unsafe herald_depth(task, RedisReplyRecorder.depthMaximum) < RedisReplyRecorder.depthMaximum else {
+      return refuse("a reply of more than \(RedisReplyRecorder.depthMaximum) levels")
+    }
+    return record(.array, integer: count)
   }
 
   /// Stands for every recorded object; nil makes the reader stop with an error.
@@ -74,15 +86,15 @@ final class RedisReplyRecorder {
         case REDIS_REPLY_STATUS: .status
         default: .bulk
         }
-      let isRecorded = unsafe recorder.record(kind, text: UnsafeRawBufferPointer(start: text, count: count))
+      let bytes = unsafe UnsafeRawBufferPointer(start: text, count: count)
+      let isVerbatim = unsafe herald_is_verbatim(task) != 0
+      let isRecorded = unsafe recorder.record(
+        kind, text: isVerbatim ? UnsafeRawBufferPointer(rebasing: bytes.dropFirst(4)) : bytes)
       return unsafe RedisReplyRecorder.object(isRecorded)
     }
     unsafe functions.createArray = { task, count in
-      guard let task = unsafe task, let recorder = unsafe RedisReplyRecorder.recorder(task),
-        unsafe herald_is_out_of_band(task) == 0,
-        unsafe herald_depth(task, RedisReplyRecorder.depthMaximum) < RedisReplyRecorder.depthMaximum
-      else { return nil }
-      return unsafe RedisReplyRecorder.object(recorder.record(.array, integer: Int64(clamping: count)))
+      guard let task = unsafe task, let recorder = unsafe RedisReplyRecorder.recorder(task) else { return nil }
+      return unsafe RedisReplyRecorder.object(recorder.recordContainer(task, count: Int64(clamping: count)))
     }
     unsafe functions.createInteger = { task, value in
       guard let recorder = unsafe RedisReplyRecorder.recorder(task) else { return nil }
