@@ -92,6 +92,8 @@ steps_without_build() {
   step "Format" 5 scripts/format --check
   step "Scripts" 2 scripts/check-scripts
   step "Rooms" 2 scripts/rooms
+  step "Texts" 2 scripts/check-texts
+  step "hiredis" 2 scripts/check-hiredis
   step "Documents" 2 scripts/check-docs
   step "Auditor" 2 scripts/chaos/check
   step "Mutants" 2 scripts/mutants/run --check

@@ -151,6 +151,7 @@ package struct DeadLetterFilter: Equatable, Sendable {
   package var isEmpty: Bool { self == DeadLetterFilter() }
 
   package func matches(_ letter: DeadLetter) -> Bool {
-    (reason == nil || reason == letter.reason) && (app == nil || app == letter.app) && (id == nil || id == letter.id)
+    (reason == nil || reason == letter.reason) && (app == nil || app == letter.app)
+      && (id == nil || id.map(ByteText.init) == letter.id.map(ByteText.init))
   }
 }

@@ -67,6 +67,17 @@ import Testing
     #expect(again == .done(.init(id: one, entry: entry(request: "r1"), origin: .found)))
   }
 
+  /// Ids of requests that are equal canonically alone are two requests'.
+  @Test func createTellsItsOwnRequestByItsBytes() {
+    let (composed, decomposed) = ("r-\u{e9}", "r-e\u{301}")
+    for (request, isOwn) in [(composed, true), (decomposed, false)] {
+      var state = state(.create(.mostRecent, request: request))
+      let answer = state.looked(.found(one, entry(request: composed)), now: now(0), random: 0)
+      let refusal = ChannelEnsureState.Action.fail(.exists(name, one), clearsIntent: false, holdsLock: false)
+      #expect((answer != refusal) == isOwn)
+    }
+  }
+
   @Test func aLostAnswerIsLookedIntoBeforeAnythingIsMade() {
     var state = state()
     let intent = ChannelIntent(storage: .mostRecent, begunAt: 1_000_000, owner: "me")

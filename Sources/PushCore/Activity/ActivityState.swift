@@ -457,7 +457,7 @@ package struct ActivityState: Hashable, Sendable {
       return member?.start.map { $0.job == job && $0.isAlert == isAlert } == true ? .superseded : .skipped(.over)
     }
     var known = member ?? ActivityMember()
-    let isOnChannel = !isAlert && channel.map { $0.text == inputPushChannel } ?? false
+    let isOnChannel = !isAlert && inputPushChannel.map { channel?.text.hasBytes(of: $0) ?? false } ?? false
     let answer = known.start(job, isAlert: isAlert, isOnChannel: isOnChannel)
     member = known
     return answer

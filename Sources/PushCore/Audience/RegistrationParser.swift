@@ -62,7 +62,7 @@ package enum RegistrationParser {
     let app = try required(fields, .app)
     var environment = APNsEnvironment.production
     if let word = fields.texts[.environment] {
-      guard let known = APNsEnvironment.allCases.first(where: { $0.name == word }) else {
+      guard let known = APNsEnvironment.allCases.first(where: { $0.name.hasBytes(of: word) }) else {
         throw JobError(field: "environment", rule: "must be production or sandbox, not \(JobError.describe(word))")
       }
       environment = known

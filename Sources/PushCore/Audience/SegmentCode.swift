@@ -13,5 +13,5 @@ package struct SegmentCode: Hashable, Comparable, Sendable, CustomStringConverti
 
   package var description: String { text }
 
-  package static func < (left: SegmentCode, right: SegmentCode) -> Bool { left.text < right.text }
+  package static func < (left: SegmentCode, right: SegmentCode) -> Bool { ByteText(left.text) < ByteText(right.text) }
 }

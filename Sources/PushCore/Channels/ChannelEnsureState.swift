@@ -241,7 +241,7 @@ package struct ChannelEnsureState: Sendable {
     switch wish {
     case .recover: return nil
     case .create(_, let request):
-      if !isOurs, entry.request != request { return .exists(name, id) }
+      if !isOurs, entry.request?.hasBytes(of: request) != true { return .exists(name, id) }
     case .ensure: break
     }
     guard let storage = entry.storage, storage != wantedStorage else { return nil }

@@ -22,7 +22,7 @@ struct DeviceReader {
     _ request: Request, of application: LiveActivitiesApplication
   ) throws(LiveActivitiesFault) -> AppScope {
     guard let word = try request.filledText(.gateway) else { return application.scope }
-    let environment = APNsEnvironment.allCases.first { $0.name == word }
+    let environment = APNsEnvironment.allCases.first { $0.name.hasBytes(of: word) }
     guard let environment, let scope = AppScope(app: application.scope.app, environment: environment) else {
       throw request.wrong(.gateway, "must be sandbox or production")
     }
@@ -178,7 +178,7 @@ struct DeviceReader {
       ("device", .hwid), ("user", .userId), ("token", method == .setActivityToken ? .activityToken : .pushToken),
       ("push_to_start", .startToken), ("activity", .activityID),
     ]
-    if let name = names.first(where: { error.field == $0.field || error.field.hasPrefix("\($0.field).") }) {
+    if let name = names.first(where: { error.field.hasBytes(of: $0.field) || error.field.hasPrefix("\($0.field).") }) {
       return LiveActivitiesFault(request.path(of: name.key), error.rule)
     }
     return LiveActivitiesFault(error.field, error.rule)

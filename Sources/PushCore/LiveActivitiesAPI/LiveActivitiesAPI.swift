@@ -145,7 +145,7 @@ package struct LiveActivitiesAPI: Sendable {
   /// The token after `Token` or `Bearer`.
   private static func token(ofHeader value: String) -> String? {
     let parts = value.split(separator: " ", omittingEmptySubsequences: true)
-    guard parts.count == 2, schemes.contains(parts[0].lowercased()) else { return nil }
+    guard parts.count == 2, schemes.contains(where: parts[0].lowercased().hasBytes(of:)) else { return nil }
     return String(parts[1])
   }
 

@@ -127,7 +127,7 @@ package final class ActivityPages {
 
   private func update(_ page: Page, _ devices: [PageDevice], _ then: @escaping Then) {
     // A device that is forgotten since is skipped. Its ordinal may be another's by now, to whom nothing counts as sent.
-    let isHere = { (record: DeviceRecord) in page.lateDevice.isEmpty || page.lateDevice == record.id }
+    let isHere = { (record: DeviceRecord) in page.lateDevice.isEmpty || page.lateDevice.hasBytes(of: record.id) }
     var found = Members()
     var asked = Members()
     for (ordinal, device) in zip(page.ordinals, devices) {

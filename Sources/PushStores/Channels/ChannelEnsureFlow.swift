@@ -247,10 +247,10 @@ final class ChannelEnsureFlow {
   }
 
   private func decide(_ storage: StoragePolicy, _ candidates: [ChannelID]) {
-    var known: [String: ChannelIntent] = [:]
+    var known: [ByteText: ChannelIntent] = [:]
     registry.redis.scan(.hash, keys.intents) { values in
       for index in stride(from: 0, to: values.count, by: 2) {
-        if let name = values[index].text { known[name] = values[index + 1].text.flatMap(ChannelIntent.init) }
+        if let name = values[index].text { known[ByteText(name)] = values[index + 1].text.flatMap(ChannelIntent.init) }
       }
     } then: { [self] result in
       switch result {

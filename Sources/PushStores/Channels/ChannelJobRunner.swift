@@ -39,7 +39,7 @@ final class ChannelJobRunner {
           reply.name = name
           reply.channel = settled?.id
           reply.storage = settled?.entry.storage
-          reply.isCreated = settled.map { $0.origin != .found || $0.entry.request == job.id }
+          reply.isCreated = settled.map { $0.origin != .found || $0.entry.request?.hasBytes(of: job.id) == true }
           return reply
         })
     }
