@@ -18,8 +18,8 @@ struct AdminContext: RequestContext {
     }
   }
 
-  /// The request comes from a process of root or of this process's user on this machine. A loopback address alone is no proof: another user,
-  /// or a proxy beside this process, connects from one too.
+  /// The request comes from a process of root or of this process's user on this machine, or in this container. A loopback address alone is
+  /// no proof: another user, or a proxy beside this process, connects from one too.
   var isOfOwnUser: Bool {
     guard let ends, let user = SocketOwner.user(client: ends.client, server: ends.server) else { return false }
     return user == 0 || user == SocketOwner.currentUser

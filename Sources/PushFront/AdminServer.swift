@@ -93,7 +93,8 @@ package enum AdminServer {
       if request.headers[AdminServer.commandHeader] != nil, context.isOfOwnUser { return nil }
       return answer(
         .forbidden,
-        "only herald, run by the worker's user or root on its machine, may do this; else set admin.token_file\n")
+        "only herald, run by the worker's user or root on its machine or in its container, may do this; else set admin.token_file\n"
+      )
     }
     do throws(AdminToken.Failure) {
       let token = try AdminToken(file: tokenFile)

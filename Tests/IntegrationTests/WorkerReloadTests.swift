@@ -81,6 +81,28 @@ struct WorkerReloadTests {
     #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
   }
 
+  /// A container's worker: a process outside, though of the same user, is none of its own. Only root may make such a world.
+  @Test func aProcessOutsideOfTheContainer_changesNothing() throws {
+    let apart = ["/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    guard geteuid() == 0, try ChildProcess.run(apart + ["/bin/true"]).status == 0 else { return }
+    let world = try WorkerWorld("container")
+    let worker = try world.startWorker(within: apart)
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let outside = try world.herald(["revoke", "main"])
+    #expect(outside.status != 0 && outside.errors.contains("in its container"), "\(outside.output)\(outside.errors)")
+    #expect(world.admin("/status")?.body.contains(#""revoked":[]"#) == true)
+    let children = try ChildProcess.run(["/usr/bin/pgrep", "--parent", "\(worker.child.pid)"]).output
+    let first = try #require(children.split(separator: "\n").first)
+    let inside = try ChildProcess.run(
+      [
+        "/usr/bin/nsenter", "--target", "\(first)", "--pid", "--mount", try BuiltProgram.path("herald"), "revoke",
+        "main",
+      ]
+        + ["--config", world.configurationFile], environment: WorkerWorld.environment)
+    #expect(inside.status == 0, "\(inside.output)\(inside.errors)")
+    #expect(world.admin("/status")?.body.contains(#""revoked":["main"]"#) == true)
+  }
+
   /// With a token, every change wants it, wherever it comes from; the command reads it itself.
   @Test func aToken_isWantedOfEveryChange() throws {
     let world = try WorkerWorld("token")

@@ -125,9 +125,11 @@ final class WorkerWorld {
   }
 
   /// Starts `herald run`; it is killed with the value, should a test end early.
-  /// - Parameter secondsAhead: its wall clock is ahead of the machine's; negative: behind.
+  /// - Parameters:
+  ///   - secondsAhead: its wall clock is ahead of the machine's; negative: behind.
+  ///   - command: what starts it; empty: this process.
   func startWorker(
-    _ arguments: [String] = [], configuration: String? = nil, secondsAhead: Int = 0
+    _ arguments: [String] = [], configuration: String? = nil, secondsAhead: Int = 0, within command: [String] = []
   ) throws(TestFailure) -> WorkerProcess {
     var file = configurationFile
     workerCount += 1
@@ -139,7 +141,7 @@ final class WorkerWorld {
       environment += try ShiftedClock.environment(millisecondsAhead: secondsAhead * 1_000, folder)
     }
     let child = try ChildProcess(
-      [try BuiltProgram.path("herald"), "run", "--config", file] + arguments, environment: environment,
+      command + [try BuiltProgram.path("herald"), "run", "--config", file] + arguments, environment: environment,
       output: folder.path(name), errors: folder.path(name))
     return WorkerProcess(child: child, folder: folder, logName: name)
   }

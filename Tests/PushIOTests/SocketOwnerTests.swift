@@ -1,3 +1,5 @@
+import Foundation
+import TestSupport
 import Testing
 
 @testable import PushIO
@@ -9,9 +11,9 @@ import Testing
 
   private func user(_ lines: [String], client: String = "127.0.0.1", port: UInt16 = 40_000) throws -> UInt32? {
     let table = [Self.head] + lines
-    return SocketOwner.user(
+    return SocketOwner.owner(
       client: try #require(SocketOwner.Place(client, port: port)),
-      server: try #require(SocketOwner.Place("127.0.0.1", port: 8080)), in: table.map { $0[...] })
+      server: try #require(SocketOwner.Place("127.0.0.1", port: 8080)), in: table.map { $0[...] })?.user
   }
 
   private func line(_ local: String, _ remote: String, state: String = "01", user: Int = 1000, inode: Int = 5) -> String
@@ -36,12 +38,43 @@ import Testing
       try #require(SocketOwner.Place("127.0.0.1", port: 8080))
     )
     var readings = 0
-    let found = SocketOwner.user(client: client, server: server) { _ in
+    let found = SocketOwner.owner(client: client, server: server) { _ in
       readings += 1
       return readings == 1 ? [line("0100007F:9C40", "0100007F:1F90", user: 33)[...]] : []
     }
-    #expect(found == 33 && readings == 1)
-    #expect(SocketOwner.user(client: client, server: server) { _ in nil } == nil)
+    #expect(found == SocketOwner.Owner(user: 33, inode: 5) && readings == 1)
+    #expect(SocketOwner.owner(client: client, server: server) { _ in nil } == nil)
+  }
+
+  /// The containers of a pod share their network and often a user. A process of another container is not seen among ours.
+  @Test func aSocketOfAnotherContainer_isNotOurs() throws {
+    let files = try TemporaryFolder("processes")
+    let manager = FileManager.default
+    func link(_ path: String, _ target: String) throws {
+      let path = files.path(path)
+      try manager.createDirectory(
+        at: URL(filePath: path).deletingLastPathComponent(), withIntermediateDirectories: true)
+      try? manager.removeItem(atPath: path)
+      try manager.createSymbolicLink(atPath: path, withDestinationPath: target)
+    }
+    func isHere(_ inode: UInt64) -> Bool {
+      SocketOwner.isHere(SocketOwner.Owner(user: 10_001, inode: inode), processes: files.path("."))
+    }
+    try link("self/ns/pid", "pid:[4026532198]")
+    try link("1/fd/0", "/dev/null")
+    try link("1/fd/7", "socket:[41]")
+    try link("23/fd/3", "socket:[42]")
+    // No process has it there.
+    try link("net/fd/3", "socket:[43]")
+    #expect(isHere(41) && isHere(42))
+    #expect(!isHere(4) && !isHere(43) && !isHere(421))
+    try manager.removeItem(atPath: files.path("23"))
+    #expect(!isHere(42))
+    // Outside of all containers, every process is this machine's.
+    try link("self/ns/pid", "pid:[4026531836]")
+    #expect(isHere(42))
+    try manager.removeItem(atPath: files.path("self"))
+    #expect(!isHere(42), "nothing is known of this process")
   }
 
   /// After `close`, the kernel's table has root as the user of what is still to be sent.

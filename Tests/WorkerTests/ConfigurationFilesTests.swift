@@ -86,6 +86,16 @@ import Testing
     #expect(configuration.credentials.map(\.name) == credentials)
     // Others than the pod itself must reach it.
     #expect([configuration.admin.host, configuration.gateway.host].contains("0.0.0.0"))
+    // Whoever reaches the port must show a token, and the manifest's own is none that everybody knows.
+    if credentials.isEmpty {
+      #expect(configuration.admin.host == "127.0.0.1")
+    } else {
+      let token = try #require(configuration.admin.tokenFile)
+      let line = try #require(lines.first { $0.hasPrefix("  admin-token: ") })
+      #expect(token == "/etc/herald/urls/admin-token" && lines.contains { $0.contains("mountPath: /etc/herald/urls,") })
+      let file = try folder.write(String(line.dropFirst("  admin-token: ".count)), to: "token")
+      #expect(throws: AdminToken.Failure.self) { try AdminToken(file: file) }
+    }
     // The pod's shutdown: preStop, then the drain, then SIGKILL.
     let grace = try #require(lines.first { $0.contains("terminationGracePeriodSeconds:") }?.split(separator: " ").last)
     let seconds = try #require(Int64(grace))

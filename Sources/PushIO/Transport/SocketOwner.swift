@@ -43,42 +43,83 @@ package enum SocketOwner {
     private static let mapped: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
   }
 
+  /// The user who has a socket open, and the socket's number.
+  struct Owner: Equatable {
+    var user: UInt32
+    var inode: UInt64
+  }
+
   /// `ESTABLISHED`. A socket in any other state may be closed already, and has no owner: the table then says root.
   private static let established = "01"
 
   /// The user of this process.
   package static var currentUser: UInt32 { geteuid() }
 
-  /// The user who opened the other end of a connection that this process accepted; nil: no process of this network namespace has it open, or
-  /// its user is unknown here.
+  /// The first PID namespace of a machine, in which all its processes are seen (`PROC_PID_INIT_INO`).
+  private static let firstNamespace = "pid:[4026531836]"
+
+  /// The user who opened the other end of a connection that this process accepted; nil: no process of this container or machine has it
+  /// open, or its user is unknown here.
   /// - Parameters:
   ///   - client: the connection's remote address.
   ///   - server: its local address.
   package static func user(client: Place, server: Place) -> UInt32? {
-    let found = user(client: client, server: server) { lines(of: $0) }
+    guard let owner = owner(client: client, server: server, read: { lines(of: $0) }) else { return nil }
     // Users of other namespaces are all this one.
     let unknown = lines(of: "/proc/sys/kernel/overflowuid")?.first.flatMap { UInt32($0) } ?? 65_534
-    return found == unknown ? nil : found
+    guard owner.user != unknown, isHere(owner, processes: "/proc") else { return nil }
+    return owner.user
   }
 
   /// - Parameter read: the lines of a table now. Each is read once: a socket may be closed from one time to the next.
-  static func user(client: Place, server: Place, read: (String) -> [Substring]?) -> UInt32? {
+  static func owner(client: Place, server: Place, read: (String) -> [Substring]?) -> Owner? {
     for file in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-      if let table = read(file), let user = user(client: client, server: server, in: table) { return user }
+      if let table = read(file), let owner = owner(client: client, server: server, in: table) { return owner }
     }
     return nil
   }
 
   /// Looks in a table of the form of `/proc/net/tcp`.
-  package static func user(client: Place, server: Place, in table: [Substring]) -> UInt32? {
+  static func owner(client: Place, server: Place, in table: [Substring]) -> Owner? {
     for line in table {
       let words = line.split(separator: " ", omittingEmptySubsequences: true)
       guard words.count > 9, words[3] == established, words[9] != "0", let own = Place(words[1]), own == client,
-        let other = Place(words[2]), other == server
+        let other = Place(words[2]), other == server, let user = UInt32(words[7]), let inode = UInt64(words[9])
       else { continue }
-      return UInt32(words[7])
+      return Owner(user: user, inode: inode)
     }
     return nil
+  }
+
+  /// Whether a process of this container or machine has the socket. The containers of a pod share their network, and often a user: a sidecar
+  /// that passes on what others send is in the table as if it were ours, and yet no process that is seen here.
+  /// - Parameter processes: a folder of the form of `/proc`.
+  static func isHere(_ owner: Owner, processes: String) -> Bool {
+    if target(ofLink: "\(processes)/self/ns/pid") == firstNamespace { return true }
+    let socket = "socket:[\(owner.inode)]"
+    for process in names(in: processes) where UInt32(process) != nil {
+      let folder = "\(processes)/\(process)/fd"
+      // Another user's cannot be read, and is not needed.
+      if names(in: folder).contains(where: { target(ofLink: "\(folder)/\($0)") == socket }) { return true }
+    }
+    return false
+  }
+
+  private static func names(in folder: String) -> [String] {
+    guard let stream = unsafe opendir(folder) else { return [] }
+    defer { unsafe closedir(stream) }
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafeBytes(of: entry.pointee.d_name) { unsafe Array($0.prefix { $0 != 0 }) }
+      names.append(String(decoding: name, as: UTF8.self))
+    }
+    return names
+  }
+
+  private static func target(ofLink link: String) -> String? {
+    var bytes = [CChar](repeating: 0, count: 64)
+    let count = unsafe readlink(link, &bytes, bytes.count)
+    return count < 0 ? nil : String(decoding: bytes.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   private static func lines(of file: String) -> [Substring]? {
