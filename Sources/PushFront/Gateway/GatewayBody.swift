@@ -56,9 +56,12 @@ struct GatewayBodyParts {
   /// The request's task waits for more.
   var isAwaited: Bool { endWaiter != nil || beginningWaiter != nil }
 
+  /// Of a request that cannot have a key any more, nothing is kept: it is refused, or needs no body.
+  private var mayHaveKey: Bool { key != nil || isKeyAwaited || find != nil }
+
   mutating func append(_ part: ByteBuffer) {
     defer { answer() }
-    guard refusal == nil else { return }
+    guard refusal == nil, mayHaveKey else { return }
     let count = part.readableBytes
     guard bytes.count + count <= GatewayLimits.bodyBytesMaximum else { return refuse(GatewayBodyParts.tooLarge) }
     if key == nil, let find, bytes.count + count >= nextFindCount {
