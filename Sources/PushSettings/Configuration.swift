@@ -7,6 +7,8 @@ package struct Configuration: Equatable, Sendable {
   /// Unacknowledged deliveries of all lanes of a process: `lanes` times `rabbitmq.prefetch`. Each lane has tables for twice its share, about
   /// 2 KB for each delivery.
   package static let unacknowledgedMaximum = 2_000_000
+  /// A lane's tables for each delivery of its prefetch, bytes, at least: its size whether there are jobs or not.
+  package static let tableBytesOfDelivery = 2_048
   /// Connections to APNs that all lanes of a process may open: `lanes` times credentials and their environments times
   /// `apns.connections_max`. Linux gives a process about as many descriptors at most (`fs.nr_open`).
   package static let connectionsMaximum = 1_000_000

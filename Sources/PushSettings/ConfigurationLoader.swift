@@ -98,7 +98,9 @@ package struct ConfigurationLoader {
 
   private mutating func read(_ option: ConfigurationOption, fromFile file: String, name: String) {
     guard let data = FileManager.default.contents(atPath: file), let text = String(data: data, encoding: .utf8) else {
-      problem(name, option.path, "cannot read the file \(file)")
+      // It may be the value itself, where the shorter variable was meant.
+      let shown = ServiceAddress.hidden(file, isURL: option.isSecret)
+      problem(name, option.path, "cannot read the file \(shown)")
       return
     }
     let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)

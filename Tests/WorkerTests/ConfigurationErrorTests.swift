@@ -312,6 +312,35 @@ private func tokens(_ count: Int) -> String {
   }
 
   /// Loads a file with this text and compares what is wrong: each message is part of one problem, in order.
+  /// Options that are valid alone, whose lanes' tables are more than the process has.
+  @Test func tablesMustFitIntoTheMemory() throws {
+    func problems(_ prefetch: Int, mebibytes: Int) -> [String] {
+      let flags = [("lanes", "4"), ("rabbitmq.prefetch", "\(prefetch)")].map {
+        ConfigurationLoader.Override(flag: "--x", path: $0.0, text: $0.1)
+      }
+      do {
+        try ConfigurationLoader.load(file: nil, overrides: flags).checkTables(memoryBytes: mebibytes << 20)
+        return []
+      } catch {
+        return error.problems.map(\.description)
+      }
+    }
+    #expect(problems(2_000, mebibytes: 16).isEmpty && problems(65_535, mebibytes: 512).isEmpty)
+    #expect(
+      problems(65_535, mebibytes: 511) == [
+        """
+        rabbitmq.prefetch: 65535 with lanes 4 takes 511 MiB for tables alone, of the 511 MiB that this process may use; lower it or lanes
+        """
+      ])
+    #expect(problems(2_000, mebibytes: 15).count == 1)
+    let files = [
+      "/sys/fs/cgroup/memory.max": "max\n", "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    ]
+    #expect(MemoryLimit.bytes(machine: 1 << 34) { files[$0] } == 1 << 34)
+    #expect(MemoryLimit.bytes(machine: 1 << 34) { $0.hasSuffix(".max") ? "536870912\n" : nil } == 512 << 20)
+    #expect(MemoryLimit.bytes(machine: .max) { _ in nil } == .max)
+  }
+
   private func expect(_ messages: [String], file text: String, sourceLocation: SourceLocation = #_sourceLocation) {
     do {
       let file = try File(text)

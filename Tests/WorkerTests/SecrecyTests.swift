@@ -159,6 +159,56 @@ import Testing
     }
   }
 
+  /// A scheme was forgotten or written wrong, at random: in every option, in its variable, in the file that its variable names, in its flag.
+  @Test func aWrongScheme_showsNoPassword_whateverTheOption() throws {
+    var random = SeededRandom(seed: 36)
+    let files = try TemporaryFolder("wrong-scheme")
+    let starts = [
+      "", "", "redis:/", "amqp:/", "redis:", "//", "amqp//", "http:/", "https;//", "rediss:///", "amqp:://",
+    ]
+    let hosts = ["host", "rabbit:5672", "127.0.0.1:6379/0", "[::1]:1", "proxy:3128/?heartbeat=1", "a:1,b:2/main"]
+    var refusals = 0
+    for option in ConfigurationOption.all {
+      for round in 0..<12 {
+        let user = ["", "svc", "a.b-c", "us%40er"].randomElement(using: &random) ?? ""
+        let noise = (0..<6).map { _ in ":/?#&%=+@!abc019".randomElement(using: &random) ?? "a" }
+        let password = String(noise.prefix(3)) + "S3CRET-x" + String(noise.suffix(3))
+        let url =
+          (starts.randomElement(using: &random) ?? "") + user + ":" + password + "@"
+          + (hosts.randomElement(using: &random) ?? "")
+        let (section, name) = (
+          option.path.split(separator: ".").dropLast(), option.path.split(separator: ".").last ?? ""
+        )
+        var yaml = "\(name): '\(url)'"
+        if round % 2 == 1 { yaml = "\(name): ['\(url)']" }
+        for part in section.reversed() { yaml = "\(part): {\(yaml)}" }
+        let file = try files.write(yaml, to: "herald.yaml")
+        let value = try files.write(url + "\n", to: "value")
+        let ways: [(String?, [String: String], [ConfigurationLoader.Override])] = [
+          (file, [:], []), (nil, [option.environmentName: url], []),
+          (nil, [option.environmentName + "_FILE": value], []),
+          (nil, [option.environmentName + "_FILE": url], []),
+          (nil, [option.environmentName + "_FIL": url], []),
+          (nil, [:], [ConfigurationLoader.Override(flag: "--x", path: option.path, text: url)]),
+        ]
+        for (way, (file, environment, overrides)) in ways.enumerated() {
+          do {
+            let loaded = try ConfigurationLoader.load(file: file, environment: environment, overrides: overrides)
+            // What takes any text, as a name or a path does, takes this one too.
+            guard option.isSecret else { continue }
+            let text = says(loaded) + says(loaded.effective)
+            #expect(!text.contains("S3CRET"), "\(option.path) by way \(way): \(url)")
+          } catch {
+            refusals += 1
+            let text = says(error)
+            #expect(!text.contains("S3CRET"), "\(option.path) by way \(way), \(url): \(error)")
+          }
+        }
+      }
+    }
+    #expect(refusals > 1_000)
+  }
+
   @Test func passphrasesPrintAsStars() {
     let secret: Secret = "S3CRET"
     #expect(says(secret).contains("***") && !says(secret).contains("S3CRET"))

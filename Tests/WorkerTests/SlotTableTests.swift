@@ -1,9 +1,22 @@
 import PushCore
+import PushSettings
 import Testing
 
 @testable import PushLane
 
 @Suite struct SlotTableTests {
+  /// The start refuses tables that need more memory than there is.
+  @Test func tablesTakeWhatTheConfigurationCountsWith() {
+    let settings = LaneSettings(
+      workerName: "w", prefetch: 50_000, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1,
+      randomSeed: 1)
+    let sends = settings.sendsMaximum + LaneSettings.isolatedSendsMaximum + settings.jobsMaximum
+    let bytes = settings.jobsMaximum * MemoryLayout<JobSlot>.stride + sends * MemoryLayout<SendSlot>.stride
+    let each = bytes / settings.prefetch
+    let counted = Configuration.tableBytesOfDelivery
+    #expect(counted <= each && each <= 2 * counted, "\(each)")
+  }
+
   @Test func aStaleTicketNamesNobody() {
     var slots = SlotTable(capacity: 2) { 0 }
     guard let first = slots.take(), let second = slots.take() else {

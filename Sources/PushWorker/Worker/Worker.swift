@@ -61,6 +61,7 @@ package final class Worker: Sendable {
     self.standstill =
       standstill
       ?? StandstillState.Settings(requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds))
+    try configuration.checkTables()
     if let file = configuration.admin.tokenFile { _ = try AdminToken(file: file) }
     hostName = ProcessInfo.processInfo.hostName
     tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
