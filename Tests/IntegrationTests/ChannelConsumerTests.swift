@@ -167,6 +167,35 @@ struct ChannelConsumerTests {
     #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
   }
 
+  /// A channel is of one app: a job of another one, though the same credential sends both, reaches nobody, and makes it dead for nobody.
+  @Test func aBroadcastReachesNoOtherAppsChannel() throws {
+    let world = try WorkerWorld("channels-apart")
+    try world.folder.write(
+      world.configuration().replacing("[com.example.app]", with: "[com.example.app, com.example.other]"),
+      to: "herald.yaml")
+    let made = try world.herald([
+      "channels", "ensure", "match", "--storage", "none", "--app", "com.example.other", "--environment", "production",
+    ])
+    #expect(made.status == 0, "\(made.errors)")
+    let channel = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    let foreign = ",\"topic\":\"com.example.other.push-type.liveactivity\""
+    try world.publish(broadcast("foreign", channel))
+    try world.publish(broadcast("topic", channel, foreign))
+    try world.publish(broadcast("named", channel, foreign + ",\"credential\":\"main\""))
+    try world.runUntilEmpty()
+    try world.publish(broadcast("own", channel).replacing("com.example.app", with: "com.example.other"))
+    try world.runUntilEmpty()
+    let outcomes = Dictionary(grouping: try world.takeOutcomes()) { $0.jobID ?? "" }
+    #expect(outcomes["foreign"]?.map(\.outcome) == ["rejected"], "\(outcomes)")
+    #expect(outcomes["foreign"]?.first?.reason == "ChannelNotRegistered")
+    for id in ["topic", "named"] {
+      #expect(outcomes[id]?.map(\.outcome) == ["invalid"] && outcomes[id]?.first?.attempts == 0, "\(outcomes)")
+      #expect(outcomes[id]?.first?.detail?.hasPrefix("topic: \"com.example.other.push-type") == true, "\(outcomes)")
+    }
+    #expect(outcomes["own"]?.map(\.outcome) == ["accepted"], "\(outcomes)")
+    #expect(try world.simulator.counters().acceptedIDs == 1)
+  }
+
   @Test func broadcastsFollowTheChannelsPolicyAndAreSentOnce() throws {
     let world = try WorkerWorld("channels-lane")
     func ensure(_ name: String, _ storage: String) throws -> String {

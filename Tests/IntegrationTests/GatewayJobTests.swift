@@ -88,6 +88,12 @@ struct GatewayJobTests {
     let field = try world.ask("POST", "/v1/jobs", body: world.job("\"priority\":7,"))
     #expect(field.status == 400 && field.body.contains("\"errors\":[{\"pointer\":\"/priority\",\"rule\":\"must be"))
     #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"app\":\"com.example.other\",")).status == 403)
+    let broadcast = """
+      {"push_type":"liveactivity","topic":"com.example.other.push-type.liveactivity","to":{"channel":"dHN0LXNyY2gtY2hubA=="},\
+      "payload":{"aps":{"timestamp":1796000000,"event":"update","content-state":{"home":1}}}}
+      """
+    let foreign = try world.ask("POST", "/v1/jobs", body: broadcast)
+    #expect(foreign.status == 403 && foreign.body.contains("\"pointer\":\"/topic\""), "\(foreign.body)")
     #expect(try world.ask("POST", "/v1/jobs?class=fast", body: world.job()).status == 400)
     #expect(try world.ask("POST", "/v1/jobs", headers: ["Content-Type: text/plain"], body: world.job()).status == 415)
     #expect(try world.ask("POST", "/v1/jobs", headers: ["Content-Encoding: gzip"], body: world.job()).status == 415)

@@ -67,6 +67,70 @@ struct WorkerOutageTests {
     expectNoFlood(worker)
   }
 
+  private func sum(of metric: String, _ world: WorkerWorld) -> Int? {
+    let lines = world.admin("/metrics")?.body.split(separator: "\n").filter { $0.hasPrefix("\(metric){") }
+    return lines.map { $0.reduce(0) { $0 + (Int($1.split(separator: " ").last ?? "") ?? 0) } }
+  }
+
+  /// A worker that gets no processor for longer than `redis.timeout_ms` waited in vain, and Redis was well.
+  @Test func aWorkerThatStandsStillBlamesNoRedis() throws {
+    let redis = try RedisServer()
+    var options = WorkerWorld.Options()
+    (options.prefetch, options.redisTimeoutMilliseconds) = (500, 200)
+    let world = try WorkerWorld("busy", redisURL: redis.url, options: options)
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<200)
+    try world.waitForAccepted(200)
+    try world.publishJobs(200..<6_000)
+    var pauses = 0
+    while try world.simulator.counters().acceptedIDs < 6_000, pauses < 60 {
+      worker.child.pause()
+      usleep(400_000)
+      worker.child.resume()
+      pauses += 1
+      usleep(50_000)
+    }
+    #expect(pauses >= 3, "it was busy for so many of them")
+    try world.waitForAccepted(6_000)
+    #expect(sum(of: "herald_redis_silences_total", world) == 0)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(0..<6_000) == 0)
+    #expect(try world.takeOutcomes().count { $0.ambiguous } == 0)
+    #expect(!worker.log.contains("redis: silent"), "\(worker.log)")
+  }
+
+  /// What was decided without Redis is told at the end of each silence, once, with its number.
+  @Test func aSilenceOfRedisIsLoggedOnceWithItsCount() throws {
+    let redis = try RedisServer()
+    var options = WorkerWorld.Options()
+    options.redisTimeoutMilliseconds = 200
+    let world = try WorkerWorld("silence", redisURL: redis.url, options: options)
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<50)
+    try world.waitForAccepted(50)
+    for round in 1...2 {
+      redis.pause()
+      try world.publishJobs(round * 50..<round * 50 + 50)
+      try world.waitForAccepted(round * 50 + 50)
+      redis.resume()
+      #expect(
+        ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 50) {
+          sum(of: "herald_redis_silences_total", world) ?? 0 >= round ? true : nil
+        } == true)
+    }
+    let silences = sum(of: "herald_redis_silences_total", world)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    let lines = worker.lines.filter { $0.contains("redis: silent for ") }
+    #expect(lines.count == silences, "\(worker.log)")
+    let ambiguous = try world.takeOutcomes().count { $0.ambiguous }
+    let counts = lines.compactMap { line in
+      line.firstRange(of: "own memory decided ").flatMap { Int(line[$0.upperBound...].prefix { $0.isNumber }) }
+    }
+    #expect(counts.reduce(0, +) == ambiguous && ambiguous > 50, "\(counts), \(ambiguous) ambiguous")
+  }
+
   private func isRedisUp(_ world: WorkerWorld, _ value: Int) -> Bool {
     ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 100) {
       world.admin("/metrics")?.body.contains("herald_redis_up \(value)\n") == true ? true : nil

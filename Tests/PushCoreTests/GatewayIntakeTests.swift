@@ -80,6 +80,28 @@ import Testing
     }
   }
 
+  /// A broadcast goes to the channel of its job's app: another app's is neither named by the app nor by the topic.
+  @Test(arguments: [
+    (#""app":"com.example.other""#, "/app"), (#""topic":"com.example.other.push-type.liveactivity""#, "/topic"),
+    (#""topic":"com.example.app.beta.push-type.liveactivity""#, "/topic"), (#""credential":"others""#, "/credential"),
+    (#""topic":"com.example.app.push-type.liveactivity""#, ""), (#""credential":"own""#, ""),
+  ])
+  func aKeyBroadcastsOnlyForItsApp(_ member: String, _ pointer: String) {
+    var own = sender()
+    own.appsOfCredentials = ["own": ["com.example.app"], "others": ["com.example.other", "com.example.app.beta"]]
+    own.owners = TopicOwners(own.appsOfCredentials.values.joined())
+    let json = """
+      {\(member),"push_type":"liveactivity","to":{"channel":"dHN0LXNyY2gtY2hubA=="},\
+      "payload":{"aps":{"timestamp":1796000000,"event":"update","content-state":{"a":1}}}}
+      """
+    switch take(json, own) {
+    case .success: #expect(pointer.isEmpty)
+    case .failure(let problem):
+      #expect(problem.kind.status == 403 && !pointer.isEmpty, "\(problem)")
+      #expect(pointer == "/app" || problem.faults.map(\.pointer) == [pointer], "\(problem)")
+    }
+  }
+
   /// A gateway need not have the workers' credentials: then it does not know which apps there are.
   @Test(arguments: [
     ("com.example.app.beta", false), ("com.example.app.beta.voip", false), ("com.example.app.", false),

@@ -100,6 +100,31 @@ import Testing
     #expect(pool.window == 10)
   }
 
+  /// Its connections are given up, and what was on them is lost; new ones could take as much at once.
+  @Test func replacedConnectionsStartAtTheProbes() {
+    var pool = Pool()
+    for _ in 0..<5 { pool.round() }
+    pool.look()
+    for _ in 0..<1_000 { pool.share.sent() }
+    pool.look(20)
+    for _ in 0..<1_000 { pool.share.answered(.bad, after: 20) }
+    #expect(pool.share.onWire == 0 && pool.share.room == 8)
+    // Nor do the next ones take more.
+    for _ in 0..<10 {
+      for _ in 0..<pool.share.room { pool.share.sent() }
+      pool.look(40)
+      for _ in 0..<8 { pool.share.answered(.bad, after: 40) }
+      #expect(pool.share.room == 8)
+    }
+    pool.round()
+    #expect(pool.share.room == 16, "it grows with answers")
+    // A lane that forgets its requests knows as little.
+    pool.look(20, slowMaximum: 8)
+    for _ in 0..<8 { pool.share.sent() }
+    pool.share.forgetRequests()
+    #expect(pool.share.room == 8)
+  }
+
   @Test func aSingleGoodAnswerEndsTheCountAndNotTheShare() {
     var pool = Pool()
     pool.look(15)

@@ -29,6 +29,8 @@ final class ScriptedPools {
   var acceptedAt: [String: Int64] = [:]
   /// Requests taken, by pool.
   var taken: [Int]
+  /// By job id: its requests.
+  var requests: [String: Int] = [:]
   /// The most on the wire at once, by pool.
   var peak: [Int]
   private var published = 0
@@ -43,13 +45,16 @@ final class ScriptedPools {
 
   /// Puts a job for the pool's app into the queue of its class. Returns its id.
   @discardableResult
-  func publish(pool: Int, _ jobClass: JobClass = .transactional, targets: Int = 1, id: String? = nil) -> String {
+  func publish(
+    pool: Int, _ jobClass: JobClass = .transactional, targets: Int = 1, id: String? = nil, endsInSeconds: Int64? = nil
+  ) -> String {
     published += 1
     let id = id ?? "job-\(published)"
     let tokens = (0..<targets).map { "\"\(Hex.text(published, count: 16))\(Hex.text($0, count: 16))\"" }
     let to = targets == 1 ? "\"token\":\(tokens[0])" : "\"tokens\":[\(tokens.joined(separator: ","))]"
+    let end = endsInSeconds.map { "\"expiration\":\(world.milliseconds / 1000 + $0)," } ?? ""
     let body = """
-      {"version":1,"id":"\(id)","app":"com.example.\(pool)","push_type":"alert","to":{\(to)},\
+      {"version":1,"id":"\(id)","app":"com.example.\(pool)",\(end)"push_type":"alert","to":{\(to)},\
       "payload":{"aps":{"alert":"hello"}}}
       """
     queues.append(ScriptedQueues.Message(body: Array(body.utf8), state: nil), jobClass)
@@ -119,8 +124,9 @@ struct ScriptedPush: PushService {
     case .unreachable:
       break
     }
-    answers[index].append(
-      (pools.world.milliseconds + after, String(decoding: job.bytes[job.id.range], as: UTF8.self), answer))
+    let id = String(decoding: job.bytes[job.id.range], as: UTF8.self)
+    answers[index].append((pools.world.milliseconds + after, id, answer))
+    pools.requests[id, default: 0] += 1
     pools.taken[index] += 1
     pools.peak[index] = max(pools.peak[index], onWire(index))
     return .sent
@@ -162,6 +168,7 @@ final class ScriptedQueues {
   }
 
   private let time: ScriptedTime
+  var outcomes: [[UInt8]] = []
   /// By class.
   private var ready: [RingBuffer<Message>] = [RingBuffer(growingFrom: 1024), RingBuffer(growingFrom: 1024)]
   /// By due time.
@@ -250,7 +257,10 @@ struct ScriptedBroker: Broker {
 
   mutating func publishOutcome(
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
-  ) -> UInt64 { published() }
+  ) -> UInt64 {
+    queues.outcomes.append(body)
+    return published()
+  }
 
   mutating func publishRetry(
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata

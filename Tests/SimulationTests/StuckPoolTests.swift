@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 import PushLane
 import Testing
@@ -156,6 +157,54 @@ import Testing
     lanes.play(milliseconds: 7_000)
     let (accepted, retries) = (pools.acceptedAt.count, lanes.retries)
     #expect(accepted == 3_000 && retries == 0)
+  }
+
+  private struct Ended: Decodable {
+    var jobID: String
+    var outcome: String
+    var attempts: Int
+
+    private enum CodingKeys: String, CodingKey {
+      case jobID = "job_id"
+      case outcome, attempts
+    }
+  }
+
+  /// What comes above a pool's share is put off again and again. Only what was sent is an attempt.
+  @Test(arguments: Trouble.allCases) func whatIsPutOffIsNoAttempt(trouble: Trouble) throws {
+    let lanes = ScriptedLanes(1, [trouble.pool])
+    let pools = lanes.pools
+    let count = 3_000
+    for _ in 0..<count { pools.publish(pool: 0, endsInSeconds: 90) }
+    lanes.play(milliseconds: 110_000)
+    let ends = try pools.queues.outcomes.map { try JSONDecoder().decode(Ended.self, from: Data($0)) }
+    #expect(ends.count == count && Set(ends.map(\.jobID)).count == count)
+    let wrong = ends.filter { $0.attempts != pools.requests[$0.jobID] ?? 0 }
+    #expect(wrong.isEmpty, "\(wrong.count): \(wrong.prefix(3))")
+    let unsent = ends.filter { pools.requests[$0.jobID] == nil }
+    #expect(unsent.allSatisfy { $0.attempts == 0 && $0.outcome == "expired" })
+    #expect(lanes.retries > 2 * count, "they were put off again and again")
+    // A pool that answers, however late or badly, gets all of them in time.
+    let isMute = trouble == .silent || trouble == .unreachable
+    #expect(isMute ? unsent.count > count / 2 : unsent.isEmpty, "\(unsent.count) were never sent")
+  }
+
+  /// All that it had on the wire times out, and its connections are replaced. Others may not wait for as much again.
+  @Test func replacedConnectionsStartAtTheProbes() {
+    let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 4_000)])
+    let pools = lanes.pools
+    lanes.play(milliseconds: 3_000) {
+      for _ in 0..<40 { pools.publish(pool: 0) }
+    }
+    pools.pools[0] = .silent
+    let busy = pools.taken[0]
+    for _ in 0..<3_000 { pools.publish(pool: 0) }
+    lanes.play(milliseconds: ScriptedPool.timeoutMilliseconds)
+    #expect(pools.taken[0] - busy > 500, "it was busy")
+    let before = pools.taken[0]
+    lanes.play(milliseconds: 3 * ScriptedPool.timeoutMilliseconds)
+    let probes = pools.taken[0] - before
+    #expect((8...32).contains(probes), "\(probes) in the time of three timeouts")
   }
 
   @Test(arguments: Trouble.allCases) func aPoolThatRecoversIsSoonAtFullSpeed(trouble: Trouble) {

@@ -133,6 +133,10 @@ import Testing
       #expect(route(apart, app, .alert, topic: topic) == foreign(topic))
       #expect(route(apart, app, .alert, topic: topic, credential: "own") == foreign(topic))
     }
+    for isBroadcast in [false, true] {
+      let refusal = route(apart, app, .liveactivity, credential: "others", isBroadcast: isBroadcast)
+      #expect(refusal.hasPrefix("credential: "), "another app's: \(refusal)")
+    }
     for topic in [app, "\(app).voip", "\(app).push-type.new"] {
       #expect(route(apart, app, .alert, topic: topic) == "own")
       #expect(route(apart, app, .other, topic: topic, credential: "own") == "own")
