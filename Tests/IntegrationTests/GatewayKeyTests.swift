@@ -207,6 +207,40 @@ struct GatewayKeyTests {
     #expect(try world.herald(["keys", "revoke", second]).output == "revoked; no gateway is running\n")
   }
 
+  /// Gateways that are killed and started again without end: each is known for a day, and all of them are more than one reply may hold.
+  @Test func aRevocationReadsManyGatewaysInParts() throws {
+    let redis = try RedisServer()
+    let world = try GatewayWorld("many", redisURL: redis.url)
+    let alive = "\(world.prefix):{gateway}:alive"
+    let count = 12_000
+    /// - Parameter age: milliseconds.
+    func add(_ name: String, age: Int64) throws {
+      let seen = Int64(Date().timeIntervalSince1970 * 1_000) - age
+      let script = """
+        for number = 1, ARGV[3] do
+          redis.call('HSET', KEYS[1], string.rep(ARGV[1], 60) .. number, string.format('%.0f 0 redis', ARGV[2]))
+        end
+        """
+      try redis.cli(["EVAL", script, "1", alive, name, "\(seen)", "\(count)"])
+    }
+    try add("k", age: 3_600_000)
+    let key = try world.makeKey(["--app", "com.example.app"])
+    let refused = try world.herald(["keys", "revoke", key])
+    #expect(
+      refused.status == 1 && refused.errors.contains("revoked, and taken by 1 gateway"), "\(refused.errors.prefix(500))"
+    )
+    #expect(refused.errors.matches(of: /: last seen 60 min ago/).count == count)
+    #expect(try world.ask("GET", "/v1/segments/none", key: key).status == 401)
+    // Those from before yesterday are removed, a part with each heartbeat.
+    try redis.cli(["DEL", alive])
+    try add("o", age: 2 * 86_400_000)
+    let left = ChildProcess.poll(timeoutMilliseconds: 90_000, everyMilliseconds: 500) {
+      (try? redis.cli(["HLEN", alive]).trimmingCharacters(in: .whitespacesAndNewlines)) == "1" ? true : nil
+    }
+    let length = try redis.cli(["HLEN", alive])
+    #expect(left == true, "\(length)")
+  }
+
   /// Redis was restored to a time before a revocation that this gateway has taken.
   @Test func revokedKey_staysRefusedWhereRedisBringsItBack() throws {
     let redis = try RedisServer()

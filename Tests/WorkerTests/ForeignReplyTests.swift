@@ -143,16 +143,17 @@ import Testing
 
   /// What gateways tell of themselves: `herald keys revoke` reads it.
   @Test func aGatewayAtAnImpossibleTimeIsNone() throws {
-    func read(_ now: String, _ value: String) -> [GatewayHeartbeat]? {
+    func read(_ seconds: String, _ value: String, _ microseconds: String = "0") -> [GatewayHeartbeat]? {
       GatewayHeartbeat.read(
-        .array([.bulk(Array(now.utf8)), .array([.bulk(Array("g".utf8)), .bulk(Array(value.utf8))])]))?.all
+        .array([.bulk(Array(seconds.utf8)), .bulk(Array(microseconds.utf8))]), ["g": Array(value.utf8)])?.all
     }
-    let now = "1796000000000"
-    #expect(read(now, "\(now) 3 redis")?.count == 1)
-    #expect(read(now, "\(now) \(Int64.min) file")?.first?.revision == .min)
+    let now = "1796000000"
+    #expect(read(now, "\(now)000 3 redis")?.count == 1)
+    #expect(read(now, "\(now)000 \(Int64.min) file")?.first?.revision == .min)
     for time in ["9223372036854775807", "9223372036854775507", "-1", "9007199254740993"] {
       #expect(read(now, "\(time) 3 redis")?.isEmpty == true, "\(time)")
-      #expect(read(time, "\(now) 3 redis") == nil, "\(time)")
+      #expect(read(time, "\(now)000 3 redis") == nil, "\(time)")
+      #expect(read(now, "\(now)000 3 redis", time) == nil, "\(time)")
     }
   }
 

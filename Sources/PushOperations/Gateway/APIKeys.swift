@@ -145,8 +145,9 @@ package struct APIKeys {
     let end = begun + .milliseconds(APIKeys.confirmMilliseconds)
     var start: Int64?
     while true {
-      guard let found = GatewayHeartbeat.read(try session.run([GatewayHeartbeat.reading(redisKeys)])[0]) else {
-        throw Failure(description: "redis: \(redisKeys.alive) is not a hash of gateways")
+      let time = try session.run([RedisSession.Command(["TIME"], key: redisKeys.alive)])[0]
+      guard let found = GatewayHeartbeat.read(time, try hash(redisKeys.alive, session)) else {
+        throw Failure(description: "redis: unexpected reply to TIME")
       }
       let since = start ?? found.now
       start = since
@@ -200,10 +201,14 @@ package struct APIKeys {
     return stored
   }
 
-  /// In parts: no reply may outgrow the client's limits.
   private func hash(_ name: String) throws -> [String: [UInt8]] {
     let session = try connect()
     defer { session.close() }
+    return try hash(name, session)
+  }
+
+  /// In parts: no reply may outgrow the client's limits.
+  private func hash(_ name: String, _ session: RedisSession) throws -> [String: [UInt8]] {
     var all: [String: [UInt8]] = [:]
     var cursor = "0"
     repeat {

@@ -22,36 +22,39 @@ struct GatewayHeartbeat: Sendable {
   /// it has.
   static let keptMilliseconds: Int64 = 86_400_000
 
-  /// Stores the text for a gateway behind the time, removes what is too old, and returns everything: Redis' time, then names and values.
-  private static let source = """
+  /// KEYS: the hash. ARGV: milliseconds that an entry is kept, the gateway's name, its text, a cursor. Stores the text behind the time, and
+  /// removes what is too old in the part at the cursor: gateways that are killed again and again may be more than one script should read.
+  ///
+  /// Replies the cursor of the next part.
+  private static let script = LuaScript(
+    """
     local clock = redis.call('TIME')
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    local all = redis.call('HGETALL', KEYS[1])
-    if ARGV[2] ~= '' then
-      redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f %s', now, ARGV[3]))
-      redis.call('PEXPIRE', KEYS[1], ARGV[1])
-    end
+    local part = redis.call('HSCAN', KEYS[1], ARGV[4], 'COUNT', 1000)
+    redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f %s', now, ARGV[3]))
+    redis.call('PEXPIRE', KEYS[1], ARGV[1])
+    local all = part[2]
     for index = 1, #all, 2 do
       local at = tonumber(string.match(all[index + 1], '^%d+'))
       if all[index] ~= ARGV[2] and (not at or at + ARGV[1] < now) then redis.call('HDEL', KEYS[1], all[index]) end
     end
-    return {string.format('%.0f', now), all}
-    """
-  private static let script = LuaScript(source)
+    return part[1]
+    """)
 
   /// Tells that a gateway has these keys.
-  /// - Parameter then: receives why that failed; nil: it did not.
+  /// - Parameters:
+  ///   - cursor: what `then` received last; at first "0".
+  ///   - then: receives the next cursor, or why that failed.
   static func send(
-    _ name: String, _ store: Store, revision: Int64, _ redis: RedisClient, _ names: GatewayRedisKeys,
-    then: @escaping (String?) -> Void
+    _ name: String, _ store: Store, revision: Int64, cursor: String, _ redis: RedisClient, _ names: GatewayRedisKeys,
+    then: @escaping (Result<String, RedisClient.Failure>) -> Void
   ) {
     var arguments = RedisArguments()
     arguments.append(Int(keptMilliseconds))
     arguments.append(Array(name.utf8))
     arguments.append(Array("\(revision) \(store.rawValue)".utf8))
-    redis.run(script, keys: [names.alive], arguments) { result in
-      if case .failure(let failure) = result { then(failure.text) } else { then(nil) }
-    }
+    arguments.append(cursor)
+    redis.run(script, keys: [names.alive], arguments) { result in then(result.map { $0.text ?? "0" }) }
   }
 
   /// The command that removes gateways.
@@ -64,17 +67,16 @@ struct GatewayHeartbeat: Sendable {
     redis.call(["HDEL", names.alive, name], key: names.alive) { _ in }
   }
 
-  /// The command whose reply `read` reads.
-  static func reading(_ names: GatewayRedisKeys) -> RedisSession.Command {
-    RedisSession.Command(
-      ["EVAL", source, "1", names.alive, "\(keptMilliseconds)", "", ""], key: names.alive)
-  }
-
-  /// Redis' time, and all gateways that ran within `keptMilliseconds`; nil: the reply is another one.
-  static func read(_ reply: RedisReply) -> (now: Int64, all: [GatewayHeartbeat])? {
-    guard case .array(let parts) = reply, parts.count == 2, let now = parts[0].text.flatMap({ Int64($0) }),
-      0...Limits.unixMillisecondsMaximum ~= now, let hash = parts[1].hash
+  /// Redis' time, and all gateways that ran within `keptMilliseconds`; nil: the time is none.
+  /// - Parameters:
+  ///   - time: the reply to `TIME`, asked before the hash is read.
+  ///   - hash: name of a gateway → what it told.
+  static func read(_ time: RedisReply, _ hash: [String: [UInt8]]) -> (now: Int64, all: [GatewayHeartbeat])? {
+    guard case .array(let parts) = time, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
+      0...Limits.unixSecondsMaximum ~= seconds, let microseconds = parts[1].text.flatMap({ Int64($0) }),
+      0..<1_000_000 ~= microseconds
     else { return nil }
+    let now = seconds * 1_000 + microseconds / 1_000
     let all = hash.compactMap { name, value in GatewayHeartbeat(name, String(decoding: value, as: UTF8.self)) }
     return (now, all.filter { $0.at + keptMilliseconds >= now }.sorted { $0.name < $1.name })
   }

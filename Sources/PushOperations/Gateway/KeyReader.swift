@@ -24,6 +24,8 @@ final class KeyReader {
   private var nextStoring: Instant
   private var failure: String?
   private var heartbeatFailure: String?
+  /// Where the next heartbeat looks for gateways that have long ended.
+  private var heartbeatCursor = "0"
   /// When the keys were last read, Unix seconds; nil: not yet.
   private(set) var readAt: Int64?
   /// What was read last, and the key in it; nil: it is none. Only what has changed is decoded.
@@ -154,7 +156,9 @@ final class KeyReader {
       }
       failure = nil
       readAt = loop.now.unixSeconds
-      GatewayHeartbeat.send(name, store, revision: revision, redis, names) { [weak self] in self?.told($0) }
+      GatewayHeartbeat.send(name, store, revision: revision, cursor: heartbeatCursor, redis, names) { [weak self] in
+        self?.told($0)
+      }
     case .failure(let unread):
       if unread.text != failure { notice("API keys: \(unread.text)") }
       failure = unread.text
@@ -165,7 +169,12 @@ final class KeyReader {
   }
 
   /// `herald keys revoke` does not know of this gateway as long as that fails.
-  private func told(_ failure: String?) {
+  private func told(_ result: Result<String, RedisClient.Failure>) {
+    var failure: String?
+    switch result {
+    case .success(let cursor): heartbeatCursor = cursor
+    case .failure(let error): failure = error.text
+    }
     defer { heartbeatFailure = failure }
     guard let failure, failure != heartbeatFailure else { return }
     notice(
