@@ -10,19 +10,33 @@ struct SimulatorCommand: ParsableCommand {
     commandName: "apns-simulator",
     abstract: "An APNs to test against: strict, or fast, and faulty on demand.",
     discussion: """
-      Without arguments it makes its own CA, certificate and signing key in a temporary folder, listens on free
+      Without arguments it makes its own CA, certificate and signing key in a temporary folder, listens on free \
       ports of 127.0.0.1 and prints a curl line that works. Standard output gets one line of JSON once it is ready.
 
-      FAULTS are lines of words, for --fault and for POST /faults at the control port:
+      A fault is a line of words with commas between them, for --fault, or for POST /faults at the control port. Such as \
+      share=0.1,status=503,reason=ServiceUnavailable
+
+      FAULTS
       \(FaultRule.manual)
 
-      CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /acceptances, /notifications, /activities,
-      /faults; POST /faults, /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /activities (swipe DEVICE ID), /devices, /keys,
-      /apps, /clock; DELETE /faults[/ID], /activities, /ledger.
+      CONTROL PORT (HTTP)
+        GET /, /counters, /connections, /ledger, /acceptances
+        GET /notifications, /activities, /faults
+        POST /faults, /actions, /activities, /devices, /keys, /apps, /clock
+        DELETE /faults, /faults/ID, /activities, /ledger
+      Lines that POST takes there:
+        /actions       goaway=… or drop or streams=… or shutdown or revoke=KEY
+        /activities    swipe DEVICE ID (the device *: all)
+        /devices       TOKEN unregistered [MS] or TOKEN foreign or TOKEN topic=T
+                       or TOKEN device=ID or TOKEN ok
+        /keys          KEY environment=E topics=A/B related=KEY team=T
+                       or KEY any or KEY revoked
+        /apps          APP broadcast=off or APP broadcast=on
+        /clock         seconds that the simulated Apple's clock is ahead
       """,
     version: "1.0.0")
 
-  @Option(help: "The address to listen on, in numbers.")
+  @Option(help: "The IP address to listen on.")
   var host = "127.0.0.1"
   @Option(help: "Port for notifications and broadcasts; 0: any free one.")
   var port: UInt16 = 0
@@ -39,7 +53,7 @@ struct SimulatorCommand: ParsableCommand {
   var clientAuthority: String?
   @Option(help: "The folder for generated files; default: a temporary one.")
   var folder: String?
-  @Flag(help: "HTTP/2 with prior knowledge in place of TLS.")
+  @Flag(help: "HTTP/2 with prior knowledge instead of TLS.")
   var plaintext = false
 
   @Option(help: "The team of --public-key, or of the generated key.")
@@ -55,43 +69,46 @@ struct SimulatorCommand: ParsableCommand {
   @Flag(help: "Lets requests without a credential pass.")
   var noCredentials = false
 
-  @Flag(help: "Plays the sandbox: apns-unique-id, keys of the sandbox.")
+  @Flag(help: "Plays the sandbox: takes keys of the sandbox, answers with apns-unique-id.")
   var sandbox = false
   @Flag(help: "Accepts anything well-formed, as quickly as possible.")
   var fast = false
-  @Flag(help: "In fast mode: counts no apns-ids.")
+  @Flag(help: "With --fast: does not count how often each apns-id came.")
   var noIds = false
   @Flag(help: "Takes any payload within the size limit.")
   var lenientPayloads = false
-  @Flag(help: "Ignore the prefixes of device tokens that ask for a fault.")
+  @Flag(help: "Ignores the prefixes of device tokens that ask for a fault; --prefixes lists them.")
   var noPrefixes = false
   @Flag(help: "Prints the table of token prefixes and exits.")
   var prefixes = false
-  @Option(help: "A fault, as above; may be repeated.")
+  @Option(help: "A fault, as described above; may be repeated.")
   var fault: [String] = []
-  @Option(help: "Where devices register the update tokens of Live Activities: http://… (a POST each) or amqp://….")
+  @Option(
+    help:
+      "Where devices register the update tokens of Live Activities: http://… (one POST each) or amqp://… (one message each)."
+  )
   var registrations: String?
-  @Option(help: "The queue of amqp://….")
+  @Option(help: "With amqp://…: the queue.")
   var registrationsQueue = "push.registrations"
-  @Option(help: "Milliseconds from the start of a Live Activity to that registration.")
+  @Option(help: "Milliseconds from the start of a Live Activity to the registration of its update token.")
   var registerAfter = 200
   @Option(help: "Where in `attributes` the app keeps a Live Activity's id; dots are a path.")
   var activityIDAttribute = "activityId"
-  @Option(help: "How many Live Activities are kept; 0: devices display none.")
+  @Option(help: "Maximum number of Live Activities that are kept; 0: devices display none.")
   var activities = 50_000
-  @Option(help: "Requests that one device takes in a second; 0: any number.")
+  @Option(help: "Maximum requests to one device in a second, more get 429; 0: no maximum.")
   var deviceLimit = 0
-  @Option(help: "Seconds before the next provider token may come; 0: any time.")
+  @Option(help: "Minimum seconds between two provider tokens, an earlier one gets 429; 0: no minimum.")
   var tokenInterval: Int64 = 1200
-  @Option(help: "Where provider tokens are counted: connection, as Apple says, or key, over all connections.")
+  @Option(help: "Where --token-interval counts: connection, as Apple documents, or key: over all connections.")
   var tokenScope = SimulatorOptions.TokenScope.connection
-  @Option(help: "Streams that a connection may have in flight.")
+  @Option(help: "Maximum streams that a connection may have open.")
   var streams = 1000
-  @Flag(help: "Allows all streams before the first valid request too.")
+  @Flag(help: "Allows that many streams at once; default: one until the first valid request.")
   var streamsAtOnce = false
-  @Option(help: "Seconds that the simulated Apple's clock is ahead.")
+  @Option(help: "Seconds that the simulated Apple's clock is ahead of this machine's.")
   var clockOffset: Int64 = 0
-  @Option(help: "Single requests that the ledger keeps, the newest.")
+  @Option(help: "Maximum number of requests that the ledger keeps, the newest.")
   var entries = 200_000
   @Option(help: "The seed of every random choice.")
   var seed: UInt64 = 1

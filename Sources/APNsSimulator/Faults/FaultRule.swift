@@ -25,29 +25,51 @@ package struct FaultRule: Hashable, Sendable {
   package var effect = FaultEffect()
   package var connection = ConnectionFaults()
 
+  /// No line is longer than a terminal of 80 columns.
   package static let manual = """
-    Which requests (all of them where nothing is said):
-      prefix=HEX       the device token begins so        topic=T, type=T   apns-topic, apns-push-type
-      share=0.1        this part of them, at random      after=N           not a connection's first N
-      times=N          at most N in all                  attempts=N        only the first N tries of a notification
-      connection=N     the connection with this number in the ledger
-    What happens:
-      latency=50 | latency=20-200 | latency=exp:50       milliseconds before the answer: fixed, uniform, exponential
-      status=503, reason=TEXT, timestamp=MS              this answer
-      body=missing | body=split:N | body=raw:TEXT        its body: none, in DATA frames of N bytes, other text
-      reset=CODE                                         RST_STREAM with this code, not processed
-      drop                                               the connection breaks, the request not processed
-      silence                                            no answer, the request not processed
-      processed                                          with reset, drop, silence: accepted first
-      goaway=this|previous|all|ID, code=N, reason=TEXT   GOAWAY with this last id, error code and debug reason
-      streams=1000/1/1000, every=MS                      SETTINGS with these stream limits in turn
-    Behind the answer 200, to pushes of Live Activities alone:
-      lost                                               the device never sees the push
-      reorder                                            it comes after the next one to the same token or channel
-      register=MS | register=never                       a start's device registers its update token so late, or never
-      swipe=MS, renew=MS                                 the user swipes the activity away; the device changes the token
-    Whole connections, as long as the fault is set:
-      withhold-window, no-ping-ack, handshake=MS, handshake=fail, refuse
+    Which requests (default: all):
+      prefix=HEX             to device tokens that begin so
+      topic=T                with this apns-topic
+      type=T                 with this apns-push-type
+      share=0.1              this share of them, at random
+      after=N                not the first N of a connection
+      times=N                at most N in all
+      attempts=N             only the first N tries of a notification
+      connection=N           only of this connection, by its number in the ledger
+    What happens to them:
+      latency=50             milliseconds before the answer
+      latency=20-200         the same, uniform between the two
+      latency=exp:50         the same, exponential with this mean
+      status=503             this answer
+      reason=TEXT            with status or goaway: the reason
+      timestamp=MS           with status: the timestamp, Unix milliseconds
+      body=missing           the answer has no body
+      body=split:N           its body comes in DATA frames of N bytes
+      body=raw:TEXT          its body is this text
+      reset=CODE             RST_STREAM with this error code; not processed
+      drop                   the connection breaks; not processed
+      silence                no answer; not processed
+      processed              with reset, drop or silence: accepted first
+      goaway=this            GOAWAY: this request is the last one processed
+      goaway=previous        GOAWAY: the request before it is the last one
+      goaway=all             GOAWAY: all that come are still processed
+      goaway=ID              GOAWAY with this last stream id
+      code=N                 with goaway: the error code
+      streams=1000/1/1000    SETTINGS with these stream limits in turn
+      every=MS               behind streams: milliseconds between them; else 100
+    What happens after the answer 200, only to Live Activity pushes:
+      lost                   the device never sees the push
+      reorder                it comes after the next one to that token or channel
+      register=MS            the started device registers its update token after MS
+      register=never         the started device never registers one
+      swipe=MS               the user swipes the started activity away after MS
+      renew=MS               the device replaces its update token after MS
+    What happens to whole connections while the fault is set:
+      withhold-window        no WINDOW_UPDATE
+      no-ping-ack            PINGs stay unanswered
+      handshake=MS           the TLS handshake begins after MS
+      handshake=fail         the TLS handshake fails
+      refuse                 the port is closed
     """
 
   /// Reads a line.
