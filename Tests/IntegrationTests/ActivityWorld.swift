@@ -20,11 +20,12 @@ final class ActivityWorld {
     let cause: String?
     let ambiguous: Bool?
     let summary: [String: Int]?
+    let attempts: Int?
 
     private enum CodingKeys: String, CodingKey {
       case job = "job_id"
       case pushType = "push_type"
-      case outcome, detail, topic, to, activity, revision, cause, ambiguous, summary
+      case outcome, detail, topic, to, activity, revision, cause, ambiguous, summary, attempts
     }
   }
 

@@ -280,4 +280,35 @@ struct ChannelConsumerTests {
     #expect(try herald("ensure", "old").output.hasPrefix(old) == false, "the name is free again")
     #expect(try herald("reap", "--unused-for", "5m").status == 64)
   }
+
+  /// As many as an app can have, all but the newest of them unused: Redis is asked for many at a time, and each is told.
+  @Test func tenThousandToReapAreToldAfterFewCommands() throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("channels-many", redisURL: redis.url)
+    let tag = "\(world.prefix):{channels:production:com.example.app}:"
+    let now = Int64(Date().timeIntervalSince1970)
+    try redis.cli([
+      "EVAL",
+      """
+      for number = 1, ARGV[1] do
+        local id = 'Y2hhbm5lbC0' .. (100000 + number)
+        redis.call('HSET', KEYS[1], 'event-' .. number, id)
+        redis.call('HSET', KEYS[2], id, '0\\t1700000000000\\t\\tevent-' .. number)
+        redis.call('ZADD', KEYS[3], number == tonumber(ARGV[1]) and ARGV[2] or 1700000000, id)
+      end
+      """, "3", tag + "names", tag + "ids", tag + "used", "10000", "\(now)",
+    ])
+    try redis.cli(["CONFIG", "RESETSTAT"])
+    let reaped = try world.herald([
+      "channels", "reap", "--unused-for", "1d", "--dry-run", "--app", "com.example.app", "--environment", "production",
+    ])
+    #expect(reaped.status == 0 && reaped.errors.contains("9999 channels would be deleted"), "\(reaped.errors)")
+    #expect(reaped.output.split(separator: "\n").count == 9_999)
+    let calls = try redis.cli(["INFO", "commandstats"]).split(whereSeparator: \.isNewline).compactMap { line -> Int? in
+      guard line.hasPrefix("cmdstat_") else { return nil }
+      return line.firstRange(of: "calls=").flatMap { Int(line[$0.upperBound...].prefix { $0 != "," }) }
+    }
+    // A thousand in an answer, or a few less.
+    #expect(30...80 ~= calls.reduce(0, +), "\(calls)")
+  }
 }

@@ -54,6 +54,8 @@ struct GatewayActivityTests {
     func page(_ query: String) throws -> Page {
       let answer = try world.ask("GET", "/v1/activities/ride%201\(query)")
       try #require(answer.status == 200, "\(answer.body)")
+      // Of all members it would have twice as many.
+      #expect(answer.body.utf8.count < 100_000, "\(answer.body.utf8.count) bytes")
       return try JSONDecoder().decode(Page.self, from: Data(answer.body.utf8))
     }
     var (pages, found): (Int, [Int64]) = (0, [])

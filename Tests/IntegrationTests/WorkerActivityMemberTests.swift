@@ -105,4 +105,58 @@ struct WorkerActivityMemberTests {
     #expect(try activity.end(of: "u3").summary == ["devices": 1, "accepted": 1])
     #expect(worker.drain(seconds: 30) == 0, "\(worker.log)")
   }
+
+  /// A phone that another person logged in to, under another id, keeps its activity's update token.
+  @Test func updateToken_isTheNewerRegistrations_alsoOfAnotherUser() throws {
+    let world = try WorkerWorld("holder")
+    let activity = ActivityWorld(world)
+    func register(_ fields: String, at: Int64 = Self.now) throws {
+      try world.outside.publish(
+        #"{"at":\#(at),"app":"com.example.app",\#(fields)}"#, exchange: "", routingKey: "\(world.prefix).registrations")
+    }
+    func token(_ device: Int, at: Int64 = Self.now) throws {
+      try register(
+        #""kind":"activity","device":"d-\#(device)","activity":"ride-17","token":"\#(Self.updateTokens[0])""#, at: at)
+    }
+    /// Waits until these devices are shown in these states.
+    func wait(for states: [String: String], _ location: SourceLocation = #_sourceLocation) throws {
+      var last = ""
+      let isSo = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) { () -> Bool? in
+        last = (try? world.herald(["activities", "show", "ride-17", "--json"] + Self.of).output) ?? ""
+        guard let shown = try? JSONDecoder().decode(Shown.self, from: Data(last.utf8)) else { return nil }
+        let now = shown.devices.map { ($0.device ?? "", $0.state) }
+        return Dictionary(now, uniquingKeysWith: { $1 }) == states ? true : nil
+      }
+      try #require(isSo == true, "\(last)", sourceLocation: location)
+    }
+    func update(_ id: String, _ eta: Int) throws -> [String] {
+      try activity.publish(
+        id, #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":\#(eta)}}}"#)
+      #expect(try activity.end(of: id).summary == ["devices": 1, "accepted": 1])
+      return activity.outcomes.filter { $0.job?.hasPrefix("\(id)/") == true }.compactMap { $0.to?.device }
+    }
+    for (number, start) in Self.startTokens.enumerated() {
+      try register(
+        #""kind":"device","device":"d-\#(number)","user":"u-\#(number)","push_to_start":{"*":"\#(start)"}"#)
+    }
+    let worker = try world.startWorker()
+    try #require(
+      ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) {
+        (try? world.herald(["devices", "show", "d-1"] + Self.of).status) == 0 ? true : nil
+      } == true)
+    try activity.publish("s1", #"{"devices":["d-0","d-1"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try activity.end(of: "s1").summary == ["devices": 2, "accepted": 2])
+    let now = Self.now
+    try token(0, at: now - 2_000)
+    try wait(for: ["d-0": "live", "d-1": "started"])
+    try token(1, at: now - 1_000)
+    try wait(for: ["d-0": "over", "d-1": "live"])
+    #expect(try update("u1", 1) == ["d-1"])
+    // An older registration that comes late takes nothing, a newer one takes it back.
+    try token(0, at: now - 1_500)
+    try token(0, at: now)
+    try wait(for: ["d-0": "live", "d-1": "over"])
+    #expect(try update("u2", 2) == ["d-0"])
+    #expect(worker.drain(seconds: 30) == 0, "\(worker.log)")
+  }
 }

@@ -37,8 +37,8 @@ struct WorkerActivityOrderTests {
     /// Of the last worker.
     var metrics: String? { LoopbackHTTP.request("GET", "/metrics", port: adminPort)?.body }
 
-    init(_ name: String, workers: Int = 1, lanes: Int = 2) throws {
-      worker = try WorkerWorld("order-\(name)", options: .init(prefetch: 100, lanes: lanes))
+    init(_ name: String, workers: Int = 1, lanes: Int = 2, rabbitmq: RabbitMQServer? = nil) throws {
+      worker = try WorkerWorld("order-\(name)", rabbitmq: rabbitmq, options: .init(prefetch: 100, lanes: lanes))
       activity = ActivityWorld(worker)
       for _ in 0..<workers {
         // The broker soon knows that one hangs.
@@ -210,6 +210,59 @@ struct WorkerActivityOrderTests {
     let superseded = ends.count { $0.cause == "superseded" }
     #expect(superseded > ids.count * count / 2, "one a second is sent: \(superseded), in \(took)")
     try world.waitUntil(ids) { $0.content["eta"] == count }
+  }
+
+  /// Numbers within one millisecond, in any order; the lanes lose their connections amid them and get them again; then all are published once
+  /// more.
+  @Test func onSixLanes_theLargestSequenceIsShown() throws {
+    let world = try World("lanes", lanes: 6, rabbitmq: RabbitMQServer())
+    defer { world.close() }
+    let ids = Self.ids(20)
+    try world.run(ids)
+    let count = 60
+    let millisecond = Int64(Date().timeIntervalSince1970 * 1_000) * 1_000
+    var random = SeededRandom(seed: 6)
+    let burst = ids.flatMap { id in
+      (1...count).map { World.update(id, $0, #""sequence":\#(millisecond + Int64($0)),"#) }
+    }
+    func publish() throws {
+      try world.worker.outside.publish(
+        burst.shuffled(using: &random), exchange: "\(world.worker.prefix).jobs", routingKey: "transactional")
+    }
+    func received() -> Int {
+      (world.metrics ?? "").matches(of: /\nherald_jobs_received_total\{[^}]*\} ([0-9]+)/).reduce(0) {
+        $0 + (Int($1.1) ?? 0)
+      }
+    }
+    let before = received()
+    // Delivered and unfinished when the connections end.
+    world.processes[0].child.pause()
+    try publish()
+    _ = try world.worker.rabbitmq.rabbitmqctl(["close_all_connections", "test"])
+    world.processes[0].child.resume()
+    let all = ids.flatMap { id in (1...count).map { "\(id)-\($0)" } }
+    func expectOrder() throws {
+      let ends = try world.activity.ends(ofEach: all)
+      #expect(ends.allSatisfy { $0.outcome == "completed" || $0.cause == "superseded" })
+      for (index, id) in ids.enumerated() {
+        #expect(ends[(index + 1) * count - 1].outcome == "completed", "\(id)")
+      }
+      try world.waitUntil(ids) { $0.content["eta"] == count }
+    }
+    try expectOrder()
+    #expect(received() - before > burst.count, "some came again: \(received() - before) of \(burst.count)")
+    func endCounts() -> [String: Int] {
+      Dictionary(world.activity.outcomes.map { ($0.job ?? "", 1) }, uniquingKeysWith: +)
+    }
+    let known = endCounts()
+    try publish()
+    let haveEnded = try ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 200) { () throws -> Bool? in
+      _ = try world.activity.ends(ofEach: all)
+      let now = endCounts()
+      return all.allSatisfy { now[$0, default: 0] > known[$0, default: 0] } ? true : nil
+    }
+    #expect(haveEnded == true, "each has its outcome again")
+    try expectOrder()
   }
 
   /// Nobody numbers them, and some wait for the share of their app: what comes back is not newer than what came meanwhile. Of two lanes one may

@@ -185,16 +185,20 @@ struct WorkerAudienceTests {
     let one = world.world.configuration().replacing("request_timeout_ms: 5000", with: "connections_max: 1")
     let worker = try world.world.startWorker(configuration: one)
     func accepted() throws -> Int { try world.world.simulator.counters().accepted }
+    /// What a command said.
+    func sent(_ output: ChildProcess.Output) -> Int? {
+      output.output.firstMatch(of: /(?m)^sent +([0-9]+)$/).flatMap { Int($0.1) }
+    }
     try world.publish("paused", to: #"{"segment":"ALL"}"#)
     try world.world.waitForAccepted(100)
     let paused = try world.jobs("pause", "paused")
-    #expect(paused.status == 0 && paused.output.contains("sent"), "\(paused.output)")
     let before = try accepted()
+    #expect(paused.status == 0 && sent(paused) == before, "\(before) in \(paused.output)")
     #expect(before < 7_000, "the rest waits")
-    let more = ChildProcess.poll(timeoutMilliseconds: 3_000, everyMilliseconds: 200) {
+    let isMore = ChildProcess.poll(timeoutMilliseconds: 3_000, everyMilliseconds: 200) {
       ((try? accepted()) ?? before) > before ? true : nil
     }
-    #expect(more == nil, "nothing is sent while it is paused")
+    #expect(isMore == nil, "nothing is sent while it is paused")
     #expect(try world.show("paused")["sent"] as? Int == before, "as pause says")
     #expect(try world.jobs("resume", "paused").status == 0)
     #expect(try world.waitForEnd(of: "paused").summary == ["devices": 8_000, "accepted": 8_000])
@@ -206,9 +210,10 @@ struct WorkerAudienceTests {
     let cancelled = try world.jobs("cancel", "cancelled")
     #expect(cancelled.status == 0 && cancelled.output.contains("cancelled"), "\(cancelled.output)")
     let end = try world.waitForEnd(of: "cancelled")
-    let sent = try accepted() - 8_000
-    #expect(end.cancelled == true && sent < 7_000, "\(end)")
-    #expect(end.summary == ["devices": 8_000, "accepted": sent, "cancelled": 8_000 - sent])
+    let more = try accepted() - 8_000
+    #expect(end.cancelled == true && more < 7_000, "\(end)")
+    #expect(end.summary == ["devices": 8_000, "accepted": more, "cancelled": 8_000 - more])
+    #expect(sent(cancelled) == more, "\(more) in \(cancelled.output)")
     #expect(worker.drain(seconds: 20) == 0)
   }
 

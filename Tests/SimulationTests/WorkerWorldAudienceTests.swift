@@ -47,6 +47,41 @@ struct WorkerWorldAudienceTests {
     #expect(world.channelUsers.namedCount > 0)
   }
 
+  /// A start may be on its way: an update before it waits in the first retry queue, and is invalid once half a minute is over.
+  @Test(arguments: [nil, 25, 40] as [Int64?]) func updateBeforeItsStart_waitsForItHalfAMinute(startSeconds: Int64?)
+    throws
+  {
+    var settings = WorkerWorld.Settings()
+    settings.jobs = 0
+    settings.audienceDevices = 1
+    settings.stormMilliseconds = 60_000
+    var plan = WorkerPlan(seed: 1, settings: settings)
+    let at: Int64 = 4_000_000_000
+    plan.audiences = SimulatedAudienceEvent.earlyUpdate(
+      at: at, startAt: startSeconds.map { at + $0 * 1_000_000_000 }, settings)
+    let world = try WorkerWorld(plan)
+    world.keepsTrace = true
+    try world.run()
+    #expect(world.auditor.violations == [])
+    // The world's microseconds of each line about the update.
+    func times(_ what: String) -> [Int64] {
+      world.trace.filter { $0.contains("broker stored in \(what): ") && $0.contains(", job a000000003e9") }.compactMap {
+        Int64($0.prefix { $0 != " " })
+      }
+    }
+    let waits = times("push.retry.expansions.1")
+    let end = try #require(times("push.results.log").first)
+    let outcome = world.trace.first { $0.contains("results.log") && $0.contains("job a000000003e9") } ?? ""
+    let waited = end - at / 1_000
+    if startSeconds == 25 {
+      #expect(outcome.contains(", completed") && 25_000_000...28_000_000 ~= waited, "\(outcome) after \(waited) µs")
+    } else {
+      #expect(outcome.contains(", invalid") && 25_000_000...30_000_000 ~= waited, "\(outcome) after \(waited) µs")
+      #expect(waits.count == 28, "\(waits)")
+    }
+    #expect(zip(waits, waits.dropFirst()).allSatisfy { $1 - $0 >= 1_000_000 })
+  }
+
   @Test func aSeedIsAWorldByteForByte() throws {
     func settings(_ settings: inout WorkerWorld.Settings) {
       settings.faults = WorkerFault.allCases

@@ -40,6 +40,23 @@ package struct SimulatedAudienceEvent: Sendable {
     return events
   }
 
+  /// A device, and an update of an activity whose start comes later, for a world with nothing else.
+  /// - Parameters:
+  ///   - at: of the update, the world's nanoseconds.
+  ///   - startAt: nil: nothing starts it.
+  package static func earlyUpdate(
+    at: Int64, startAt: Int64?, _ settings: WorkerWorld.Settings
+  ) -> [SimulatedAudienceEvent] {
+    let phone = SimulatedPhone(0, version: 0, app: .first, settings)
+    let start = SimulatedAudienceJob(
+      1_000, of: .first, .devices([phone.name]), isBulk: false, push: .start, activity: "ride-0")
+    let update = SimulatedAudienceJob(1_001, of: .first, .activity, isBulk: false, push: .update, activity: "ride-0")
+    return [
+      SimulatedAudienceEvent(.first, .register(phone, part: nil), at: productionStart),
+      SimulatedAudienceEvent(.first, .job(update), at: at),
+    ] + (startAt.map { [SimulatedAudienceEvent(.first, .job(start), at: $0)] } ?? [])
+  }
+
   private static func plan(
     _ app: SimulatedApp, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
   ) -> [SimulatedAudienceEvent] {
