@@ -94,6 +94,13 @@ enum NotificationExamples {
     return try Job(reload, to: .device("00fc13adff785122"), of: "com.example.app")
   }
 
+  static func accessory() throws -> Job {
+    let response = try AccessoryNotification(
+      encryptedData: [0x3E, 0x8F, 0xBF], sessionIdentifier: "0F6B1E0C-6A0B-4B7C-9C2B-0E6F3A1D2C4B",
+      keyID: [0x01], messageIndex: 7)
+    return try Job(response, to: .device("00fc13adff785122"), of: "com.example.app")
+  }
+
   static func activityStart() throws -> Job {
     struct Match: Encodable, Sendable {
       var home: String
@@ -156,6 +163,7 @@ enum NotificationExamples {
     all += try [("voip", voip()), ("pushtotalk", pushToTalk()), ("complication", complication())]
     all += try [("fileprovider", fileProvider()), ("location", location()), ("mdm", mdm())]
     all += try [("widgets", widgets()), ("controls", controls()), ("liveactivity", activityStart())]
+    all += try [("accessory", accessory())]
     all += try activityUpdate().map { ("liveactivity", $0) }
     all += try [("liveactivity", broadcast())]
     all += try activityEnd().map { ("liveactivity", $0) }

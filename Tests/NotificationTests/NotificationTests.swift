@@ -52,6 +52,18 @@ import Testing
     #expect(
       try parsed(FileProviderNotification(containerIdentifier: "c", domain: "d")).payload
         == #"{"container-identifier":"c","domain":"d"}"#)
+    // Base64 with all its signs: "+", "/" and the padding.
+    let answer = try parsed(
+      AccessoryNotification(
+        encryptedData: [0xFB, 0xEF, 0xFF, 0xFF], sessionIdentifier: "s/\"1\"", keyID: [0xFF],
+        messageIndex: .max, priority: .considerate, expiration: .notStored))
+    #expect(
+      answer.payload == #"""
+        {"aps":{"encryptedData":"++///w==","keyID":"/w==","messageIndex":"18446744073709551615",\#
+        "sessionIdentifier":"s/\"1\""}}
+        """#)
+    #expect(answer.job.priority == 5 && answer.job.expiration == 0 && answer.job.collapseID.isEmpty)
+    #expect(answer.text(answer.job.topic) == "com.example.app.push-type.accessory")
     let talk = try parsed(PushToTalkNotification(["speaker": "Ada"]))
     #expect(talk.payload == #"{"speaker":"Ada"}"# && talk.job.priority == 10 && talk.job.expiration == 0)
     let ring = try parsed(VoIPNotification(Data(), priority: .immediate))
@@ -141,6 +153,24 @@ import Testing
     (
       .empty("container identifier"),
       { () throws(NotificationError) in _ = try FileProviderNotification(containerIdentifier: "") }
+    ),
+    (
+      .empty("encrypted data"),
+      { () throws(NotificationError) in
+        _ = try AccessoryNotification(encryptedData: [], sessionIdentifier: "s", keyID: [1], messageIndex: 0)
+      }
+    ),
+    (
+      .empty("session identifier"),
+      { () throws(NotificationError) in
+        _ = try AccessoryNotification(encryptedData: [1], sessionIdentifier: "", keyID: [1], messageIndex: 0)
+      }
+    ),
+    (
+      .empty("key id"),
+      { () throws(NotificationError) in
+        _ = try AccessoryNotification(encryptedData: [1], sessionIdentifier: "s", keyID: [], messageIndex: 0)
+      }
     ),
     (.empty("push magic"), { () throws(NotificationError) in _ = try MDMNotification(pushMagic: "") }),
     (

@@ -1,5 +1,6 @@
 /// Every field of a job: allowed values, parsed results, and errors.
 import PushCore
+import TestSupport
 import Testing
 
 @Suite struct JobParserTests {
@@ -255,6 +256,7 @@ import Testing
     (.pushtotalk, ".voip-ptt", [10], nil, 4096, .any),
     (.widgets, ".push-type.widgets", [10, 5, 1], nil, 4096, .any),
     (.controls, ".push-type.controls", [10, 5, 1], nil, 4096, .any),
+    (.accessory, ".push-type.accessory", [10, 5, 1], nil, 4096, .tokenOnly),
   ]
 
   /// A valid payload for each type, with room for padding after the brace.
@@ -267,6 +269,7 @@ import Testing
     case .mdm: "{\"mdm\":\"magic\""
     case .liveactivity: "{\"aps\":{\"timestamp\":1,\"event\":\"update\",\"content-state\":{}}"
     case .widgets, .controls: "{\"aps\":{\"content-changed\":true}"
+    case .accessory: PayloadExamples.accessory.replacing("}}", with: "}")
     }
   }
 
@@ -300,6 +303,39 @@ import Testing
     #expect(Parsed(job("pushtotalk", payload: "{}", [("expiration", "0")])).error == nil)
     let error = Parsed(job("pushtotalk", payload: "{}", [("expiration", "5")])).error
     #expect(error?.detail == "expiration: must be 0 for pushtotalk, not 5")
+  }
+
+  /// Its token is the session's own, each response counts, and Apple says nothing of how long APNs keeps one.
+  @Test func accessoriesAnswerOneByOne() {
+    let payload = PayloadExamples.accessory
+    let long = "{\"token\": \"\(String(repeating: "0a", count: 128))\"}"
+    for changes in [
+      [("to", long)], [("expiration", "0")], [("expiration", "1796083200")], [("collapse_id", "\"\"")],
+    ] as [[(String, String?)]] {
+      let error = Parsed(job("accessory", payload: payload, changes)).error
+      #expect(error == nil, "\(error?.detail ?? "")")
+    }
+    for (changes, detail) in [
+      ([("collapse_id", "\"a\"")], "collapse_id: must be left out for accessory: no push replaces another"),
+      (
+        [("to", "{\"devices\": [\"d\"]}")],
+        "to.devices: takes no accessory push: its token is no device's in the registry; give to.token"
+      ),
+      (
+        [("to", "{\"users\": [\"u\"]}")],
+        "to.users: takes no accessory push: its token is no device's in the registry; give to.token"
+      ),
+      (
+        [("to", "{\"segment\": \"s\"}")],
+        "to.segment: takes no accessory push: its token is no device's in the registry; give to.token"
+      ),
+      ([("to", "{\"activity\": \"a\"}")], "activity: takes the push type liveactivity, not accessory"),
+      ([("to", "{\"channel\": \"dHN0\"}")], "to.channel: takes the push type liveactivity, not accessory"),
+    ] as [([(String, String?)], String)] {
+      #expect(Parsed(job("accessory", payload: payload, changes)).error?.detail == detail)
+    }
+    let error = Parsed(job("complication", payload: "{}", [("to", "{\"users\": [\"u\"]}")])).error
+    #expect(error == nil, "other types go to the registry's devices: \(error?.detail ?? "")")
   }
 
   @Test func sendsUnknownTypesWithTheirTopic() {

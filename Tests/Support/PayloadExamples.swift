@@ -54,7 +54,48 @@ package enum PayloadExamples {
     ("liveactivity", start(",\"input-push-channel\":\"c\"")),
     ("liveactivity", start(",\"stale-date\":5")), ("liveactivity", start(",\"stale-date\":1796000000.25")),
     ("liveactivity", start(alert: "{\"title-loc-key\":\"K\",\"loc-key\":\"B\",\"sound\":{\"name\":\"x\"}}")),
+    ("accessory", accessory),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX\\/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"\\u0041Q==\",\"messageIndex\":\"7\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"0\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"18446744073709551616\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"\\u0037\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"AAAA\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AAA=\",\"messageIndex\":\"7\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"\\n\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\",\"alert\":\"mine\",\"key-of-2030\":{}},\"mine\":1}"
+    ),
+    (
+      "alert",
+      "{\"aps\":{\"alert\":\"a\",\"keyID\":7,\"messageIndex\":[],\"encryptedData\":\"?\",\"sessionIdentifier\":\"\"}}"
+    ),
   ]
+
+  /// An accessory's response.
+  package static let accessory =
+    "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}"
 
   /// A Live Activity's start.
   package static func start(_ more: String = "", alert: String = "{\"title\":\"t\",\"body\":\"b\"}") -> String {
@@ -246,6 +287,123 @@ package enum PayloadExamples {
     (
       "location", "{\"aps\":{\"alert\":{\"subtitle-loc-args\":[]}}}", "payload.aps.alert.subtitle-loc-args",
       "needs subtitle-loc-key"
+    ),
+    ("accessory", "{}", "payload", "must not be an empty object"),
+    (
+      "accessory", "{\"mine\":1}", "payload.aps.encryptedData",
+      "must be an accessory's encrypted response in base64, and is missing"
+    ),
+    ("accessory", "{\"aps\":[]}", "payload.aps", "must be an object, not an array"),
+    (
+      "accessory", "{\"aps\":{\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "and is missing"
+    ),
+    (
+      "accessory", "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.sessionIdentifier", "must be the id of the accessory's session, a string, and is missing"
+    ),
+    (
+      "accessory", "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"messageIndex\":\"7\"}}",
+      "payload.aps.keyID", "must be the id of the ratchet's key in base64, and is missing"
+    ),
+    (
+      "accessory", "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\"}}",
+      "payload.aps.messageIndex", "must be the ratchet's message index, a string of decimal digits, and is missing"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":null,\"messageIndex\":\"7\"}}",
+      "payload.aps.keyID", "in base64, not null"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "must be base64 with + and /, padded, not \"\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX_-w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "not \"PoX_-w==\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "padded, not \"PoX/+w\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"====\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "padded"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+===\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "padded"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"AQ==AQ==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "padded"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX\\n\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "padded"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":[62],\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.encryptedData", "padded, not an array"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.sessionIdentifier", "must be a string that is not empty, not \"\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":7,\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps.sessionIdentifier", "not empty, not 7"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"A\",\"messageIndex\":\"7\"}}",
+      "payload.aps.keyID", "must be base64 with + and /, padded, not \"A\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":1,\"messageIndex\":\"7\"}}",
+      "payload.aps.keyID", "padded, not 1"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":7}}",
+      "payload.aps.messageIndex", "must be a string of decimal digits, not 7"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"\"}}",
+      "payload.aps.messageIndex", "decimal digits, not \"\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"-1\"}}",
+      "payload.aps.messageIndex", "not \"-1\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"0x7\"}}",
+      "payload.aps.messageIndex", "not \"0x7\""
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"٧\"}}",
+      "payload.aps.messageIndex", "decimal digits"
+    ),
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\",\"badge\":-1}}",
+      "payload.aps.badge", "not -1"
     ),
   ]
 

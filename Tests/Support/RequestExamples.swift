@@ -52,6 +52,12 @@ package enum RequestExamples {
     Example(
       .collapseIDLength, [("collapse_id", "\"" + String(repeating: "x", count: 65) + "\"")],
       "must be at most 64 bytes, not 65"),
+    Example(
+      .collapseIDNone, of: "accessory", [("collapse_id", "\"a\"")], payload: PayloadExamples.accessory,
+      "must be left out for accessory"),
+    Example(
+      .priority, of: "accessory", [("priority", "7")], payload: PayloadExamples.accessory,
+      "must be one of 10, 5, 1 for accessory, not 7"),
     Example(.collapseIDForm, [("collapse_id", "\"a\\nb\"")], "no control characters"),
     Example(.tokenMissing, [("to", "{\"token\":\"\"}")], "hexadecimal digits"),
     Example(.token, [("to", "{\"token\":\"00fc13adf\"}")], "an even number, not \"00fc13adf\""),

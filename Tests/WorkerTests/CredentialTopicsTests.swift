@@ -98,6 +98,23 @@ import Testing
       credentials.all[0]?.warnings == ["credential \"mdm\": the certificate has no topic of com.example.other"])
   }
 
+  @Test func responsesOfAccessoriesNeedASigningKey() throws {
+    let topic = "com.example.app.push-type.accessory"
+    try certificate("cert", topics: ["com.example.app", topic])
+    let alone = try Credentials([archive("cert", apps: ["com.example.app"])])
+    #expect(
+      route(alone, "com.example.app", .accessory)
+        == "push_type: needs a signing key, and \"com.example.app\" has only certificates in production")
+    #expect(
+      route(alone, "com.example.app", .accessory, credential: "cert")
+        == "credential: \"cert\" is a certificate; this push type needs a signing key")
+    let both = try Credentials([
+      archive("cert", apps: ["com.example.app"]), key("key", apps: ["com.example.app"], topics: [topic]),
+    ])
+    #expect(route(both, "com.example.app", .accessory) == "key")
+    #expect(route(both, "com.example.app", .alert) == "cert")
+  }
+
   @Test func topicSpecificKeysStandBesideOthers() throws {
     let app = "com.example.app"
     let credentials = try Credentials([
@@ -215,7 +232,8 @@ import Testing
     #expect(
       found[0].text == """
         signing key ABC123DEFG (EC 256) of team DEF123GHIJ, for all topics; in production, sandbox; com.example.app: \
-        alert, \(others), voip, complication, fileprovider, liveactivity, pushtotalk, widgets, controls, not mdm; \
+        alert, \(others), voip, complication, fileprovider, liveactivity, pushtotalk, widgets, controls, accessory, \
+        not mdm; \
         credential "main": \(files.path("AuthKey.p8")) is readable by others; chmod 600 it
         """)
     #expect(

@@ -213,6 +213,7 @@ import Testing
       #expect(rule.priorities == rules.priorities.map(Int.init), "\(type)")
       #expect(rule.payloadBytesMaximum == rules.payloadBytesMaximum, "\(type)")
       #expect(rule.demandsImmediateExpiration == (rules.expirationOnly == 0), "\(type)")
+      #expect(rule.forbidsCollapseID == !rules.takesCollapseID, "\(type)")
       switch (rule.credential, rules.credential) {
       case (.any, .any), (.tokenOnly, .tokenOnly), (.certificateOnly, .certificateOnly): break
       default: Issue.record("\(type): \(rule.credential), \(rules.credential)")

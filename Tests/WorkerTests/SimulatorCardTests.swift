@@ -1,4 +1,5 @@
 import APNsSimulator
+import TestSupport
 import Testing
 
 /// The cards of the simulator's page: each kind of push has its own, and all text is escaped.
@@ -37,6 +38,9 @@ import Testing
       "Live Activity: update"
     ),
     (#"{"aps":{"content-changed":true}}"#, "widgets", ".push-type.widgets", "silent", "Widgets reload, not shown"),
+    (
+      PayloadExamples.accessory, "accessory", ".push-type.accessory", "silent", "Answer of an accessory, not shown"
+    ),
     (#"{"mdm":"magic"}"#, "mdm", "", "silent", "Device management, not shown"),
   ])
   func kinds(_ payload: String, type: String, suffix: String, style: String, kind: String) {

@@ -24,7 +24,7 @@ struct SimulatorRuleTests {
     answer.reason.map { "\(answer.status) \($0)" } ?? String(answer.status)
   }
 
-  private func check(
+  func check(
     _ row: Row, at endpoint: SimulatedService.Endpoint, _ prepare: (inout SimulatedService) -> Void = { _ in }
   ) {
     var service = R.service()
@@ -243,6 +243,7 @@ struct SimulatorRuleTests {
   static let voip = R.app + ".voip"
   static let activity = R.app + ".push-type.liveactivity"
   static let silent = #"{"aps":{"content-available":1},"k":2}"#
+  static let accessory = R.app + ".push-type.accessory"
   static let update = #"{"aps":{"timestamp":1795266000,"event":"update","content-state":{"a":1}}}"#
 
   static let typeRows: [Row] = [
@@ -438,6 +439,8 @@ struct SimulatorRuleTests {
     Row("several topics, none said", certified(topic: nil), "400 MissingTopic"),
     Row(
       "activities need a token", certified("liveactivity", topic: activity, payload: update), "403 Forbidden"),
+    Row(
+      "accessories need a token", certified("accessory", topic: accessory, payload: accessoryResponse), "403 Forbidden"),
     Row("with a token, which is ignored", R.device(["authorization": "bearer nonsense"]), "200"),
   ]
 
@@ -446,7 +449,8 @@ struct SimulatorRuleTests {
     var service = R.service()
     var identity = ConnectionIdentity(
       certificate: ClientCertificate(
-        topics: [R.app, SimulatorRuleTests.voip, SimulatorRuleTests.activity], subjectID: R.app))
+        topics: [R.app, SimulatorRuleTests.voip, SimulatorRuleTests.activity, SimulatorRuleTests.accessory],
+        subjectID: R.app))
     let answer = service.answer(row.request, at: .send, identity: &identity, now: R.start)
     #expect(SimulatorRuleTests.text(answer) == row.answer)
   }

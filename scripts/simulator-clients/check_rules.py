@@ -20,6 +20,8 @@ START = {"aps": {
     "timestamp": int(time.time()), "event": "start", "content-state": {}, "attributes-type": "Match", "attributes": {},
     "alert": {"title": "Kick-off", "body": "It has begun"}}}
 ACTIVITY = APP + ".push-type.liveactivity"
+ACCESSORY = APP + ".push-type.accessory"
+RESPONSE = {"aps": {"encryptedData": "PoX/+w==", "sessionIdentifier": "s-1", "keyID": "AQ==", "messageIndex": "7"}}
 OK = (200, None)
 
 
@@ -190,6 +192,19 @@ TYPE_ROWS = [
     ("widgets without content-changed", bad("BadRequestPayload"), "widgets", APP + ".push-type.widgets", {}, ALERT),
     ("controls", OK, "controls", APP + ".push-type.controls", {}, CHANGED),
     ("controls to the widgets' topic", bad("InvalidPushType"), "controls", APP + ".push-type.widgets", {}, CHANGED),
+    ("accessory", OK, "accessory", ACCESSORY, {}, RESPONSE),
+    ("accessory at 1, not stored", OK, "accessory", ACCESSORY, {"apns-priority": "1", "apns-expiration": "0"}, RESPONSE),
+    ("accessory to the app", bad("InvalidPushType"), "accessory", APP, {}, RESPONSE),
+    ("accessory with a collapse id", bad("BadCollapseId"), "accessory", ACCESSORY, {"apns-collapse-id": "c"}, RESPONSE),
+    ("accessory, an empty object", bad("PayloadEmpty"), "accessory", ACCESSORY, {}, {}),
+    *[(f"accessory: {name}", bad("BadRequestPayload"), "accessory", ACCESSORY, {}, {"aps": {**RESPONSE["aps"], **change}})
+      for name, change in [
+          ("data in base64url", {"encryptedData": "PoX_-w=="}), ("data without padding", {"encryptedData": "PoX/+w"}),
+          ("no session", {"sessionIdentifier": ""}), ("a key id that is no base64", {"keyID": "?"}),
+          ("an index that is a number", {"messageIndex": 7}), ("an index in words", {"messageIndex": "seven"}),
+      ]],
+    *[(f"accessory without {key}", bad("BadRequestPayload"), "accessory", ACCESSORY, {},
+       {"aps": {name: value for name, value in RESPONSE["aps"].items() if name != key}}) for key in RESPONSE["aps"]],
     ("a Wallet pass", OK, "alert", "pass.com.example", {}, {"aps": {}}),
     ("no push type", OK, None, APP, {}, SILENT),
     ("activity: update", OK, "liveactivity", ACTIVITY, {}, UPDATE),
@@ -414,7 +429,7 @@ def keys_of_a_connection():
 def client_certificates():
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(certificates.Folder(
-            topics=[APP, APP + ".voip", APP + ".pushkit.fileprovider", APP + ".location-query", ACTIVITY]))
+            topics=[APP, APP + ".voip", APP + ".pushkit.fileprovider", APP + ".location-query", ACTIVITY, ACCESSORY]))
         simulator = stack.enter_context(Simulator(
             "--certificate", made.path("server.pem"), "--key", made.path("server-key.pem"),
             "--client-ca", made.path("ca.pem")))
@@ -431,7 +446,7 @@ def client_certificates():
             caller.row("certificate: several topics and none named", bad("MissingTopic"), {"apns-topic": None})
             caller.row("certificate: voip", OK, {"apns-topic": APP + ".voip", "apns-push-type": "voip"})
             for kind, topic in [("fileprovider", APP + ".pushkit.fileprovider"), ("location", APP + ".location-query"),
-                                ("liveactivity", ACTIVITY)]:
+                                ("liveactivity", ACTIVITY), ("accessory", ACCESSORY)]:
                 caller.row(f"certificate: {kind} wants a token", bad("Forbidden", 403),
                            {"apns-topic": topic, "apns-push-type": kind}, payload=UPDATE)
         with Caller(simulator, trust("mdm")) as caller:

@@ -58,6 +58,7 @@ package struct NotificationCard {
     case "pushtotalk": "Push to talk"
     case "widgets": "Widgets reload, not shown"
     case "controls": "Controls reload, not shown"
+    case "accessory": "Answer of an accessory, not shown"
     default:
       if entry.topic.hasPrefix("pass.") {
         "Wallet pass update"

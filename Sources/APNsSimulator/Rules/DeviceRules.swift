@@ -36,6 +36,7 @@ extension SimulatedService {
     if rule.demandsImmediateExpiration, let text = request["apns-expiration"], HeaderRules.expiration(text) != 0 {
       return .badRequest("BadExpirationDate")
     }
+    if rule.forbidsCollapseID, request["apns-collapse-id"] != nil { return .badRequest("BadCollapseId") }
     switch rule.credential {
     case .any: break
     case .tokenOnly: if identity.certificate != nil { return .forbidden("Forbidden") }

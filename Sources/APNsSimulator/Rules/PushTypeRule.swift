@@ -14,10 +14,13 @@ package struct PushTypeRule: Sendable {
   package let payloadBytesMaximum: Int
   /// `apns-expiration` must be 0 if the header is present.
   package let demandsImmediateExpiration: Bool
+  /// There must be no `apns-collapse-id`.
+  package let forbidsCollapseID: Bool
 
   private init(
     _ name: String, _ topicSuffix: String, _ priorities: [Int], _ credential: CredentialKind = .any,
-    payloadBytesMaximum: Int = PushTypeRule.payloadBytesMaximum, demandsImmediateExpiration: Bool = false
+    payloadBytesMaximum: Int = PushTypeRule.payloadBytesMaximum, demandsImmediateExpiration: Bool = false,
+    forbidsCollapseID: Bool = false
   ) {
     self.name = name
     self.topicSuffix = topicSuffix
@@ -25,6 +28,7 @@ package struct PushTypeRule: Sendable {
     self.credential = credential
     self.payloadBytesMaximum = payloadBytesMaximum
     self.demandsImmediateExpiration = demandsImmediateExpiration
+    self.forbidsCollapseID = forbidsCollapseID
   }
 
   package static let payloadBytesMaximum = 4096
@@ -43,6 +47,7 @@ package struct PushTypeRule: Sendable {
     PushTypeRule("pushtotalk", ".voip-ptt", [10], demandsImmediateExpiration: true),
     PushTypeRule("widgets", ".push-type.widgets", priorities),
     PushTypeRule("controls", ".push-type.controls", priorities),
+    PushTypeRule("accessory", ".push-type.accessory", priorities, .tokenOnly, forbidsCollapseID: true),
   ]
 
   package static let byName: [String: PushTypeRule] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })

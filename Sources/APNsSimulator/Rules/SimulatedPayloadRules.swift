@@ -30,6 +30,8 @@ package enum SimulatedPayloadRules {
       return isLiveActivity(aps, isBroadcast: false) ? nil : "BadRequestPayload"
     case "widgets", "controls":
       return aps?["content-changed"] == .bool(true) ? nil : "BadRequestPayload"
+    case "accessory":
+      return aps.map(isAccessoryResponse) == true ? nil : "BadRequestPayload"
     default:
       return nil
     }
@@ -100,6 +102,18 @@ package enum SimulatedPayloadRules {
     }
     if let image = alert["launch-image"], image.string == nil { return false }
     return true
+  }
+
+  // MARK: - Accessories
+
+  /// What the phone needs to decrypt an accessory's response: four strings. Source: Apple, "Responding to forwarded notifications".
+  private static func isAccessoryResponse(_ aps: [String: JSONValue]) -> Bool {
+    for key in ["encryptedData", "keyID"] {
+      guard let text = aps[key]?.string, HeaderRules.isBase64(text) else { return false }
+    }
+    guard let index = aps["messageIndex"]?.string, !index.isEmpty, index.utf8.allSatisfy({ (0x30...0x39).contains($0) })
+    else { return false }
+    return aps["sessionIdentifier"]?.string?.isEmpty == false
   }
 
   // MARK: - Live Activities

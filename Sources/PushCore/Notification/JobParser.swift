@@ -64,8 +64,8 @@ package struct JobParser: ~Copyable {
       if let typeFault { throw typeFault }
       try setTopic(&job, fields.topic)
       job.credential = try credential(fields.credential, &job)
-      job.collapseID = try collapseID(fields.collapseID, &job)
       let rules = PushTypeRules.table[Int(job.pushType.rawValue)]
+      job.collapseID = try collapseID(fields.collapseID, rules, &job)
       job.priority = try priority(fields.priority, rules, &job)
       job.expiration = try expiration(fields.expiration, rules, job)
       job.sequence = try sequence(fields.sequence)
@@ -75,7 +75,7 @@ package struct JobParser: ~Copyable {
       case .channel:
         try checkChannel(&job)
         if fields.parentID != nil { try checkBroadcast(&job, fields) }
-      case .devices, .users, .segment: try checkAudience(&job, hasActivity: fields.activity != nil)
+      case .devices, .users, .segment: try checkAudience(&job, rules, hasActivity: fields.activity != nil)
       case .page: try checkPage(&job, fields)
       case .activity: break
       }
@@ -213,7 +213,9 @@ package struct JobParser: ~Copyable {
     return range
   }
 
-  private func collapseID(_ string: JSONString?, _ job: inout PushJob) throws(JobError) -> ByteRange {
+  private func collapseID(
+    _ string: JSONString?, _ rules: PushTypeRules, _ job: inout PushJob
+  ) throws(JobError) -> ByteRange {
     guard string != nil else { return .empty }
     let range = text(string, &job)
     guard range.count <= Limits.collapseIDBytesMaximum else {
@@ -223,6 +225,9 @@ package struct JobParser: ~Copyable {
     guard HeaderText.isValue(job.bytes.span.extracting(range.range)) else {
       throw JobError(
         .collapseIDForm, "must hold no control characters and no space at its ends: it is a header")
+    }
+    guard range.isEmpty || rules.takesCollapseID else {
+      throw JobError(.collapseIDNone, "must be left out for \(name(of: job)): no push replaces another")
     }
     return range
   }

@@ -9,7 +9,9 @@ extension JobParser {
   )
 
   /// Duplicates count once.
-  mutating func checkAudience(_ job: inout PushJob, hasActivity: Bool) throws(JobError) {
+  mutating func checkAudience(
+    _ job: inout PushJob, _ rules: PushTypeRules, hasActivity: Bool
+  ) throws(JobError) {
     for index in job.targets.indices {
       if hasBackslash(job, job.targets[index]) {
         job.targets[index] = JSONEscape.appendUnescaped(job.targets[index], in: &job.bytes)
@@ -29,6 +31,11 @@ extension JobParser {
       throw JobError(
         field: JobParser.field(job.targetKind, nil),
         rule: "takes the push type liveactivity only with the id of the activity: activity is missing")
+    }
+    guard rules.takesAudience else {
+      throw JobError(
+        field: JobParser.field(job.targetKind, nil),
+        rule: "takes no \(name(of: job)) push: its token is no device's in the registry; give to.token")
     }
     guard job.targets.count > 1 else { return }
     var targets: [ByteRange] = []

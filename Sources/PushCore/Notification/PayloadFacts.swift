@@ -31,4 +31,6 @@ struct PayloadFacts: Sendable {
   var fault: Fault?
   /// The first fault of a key that has a meaning only in Live Activities.
   var liveActivityFault: Fault?
+  /// The first fault of a key that has a meaning only in the answers of accessories.
+  var accessoryFault: Fault?
 }

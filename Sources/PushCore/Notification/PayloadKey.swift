@@ -6,7 +6,8 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
   // In `payload.aps`.
   case alert, badge, sound, threadID, category, contentAvailable, mutableContent, targetContentID, interruptionLevel,
     relevanceScore, filterCriteria, contentChanged, urlArgs, timestamp, event, contentState, attributesType,
-    attributes, staleDate, dismissalDate, inputPushToken, inputPushChannel
+    attributes, staleDate, dismissalDate, inputPushToken, inputPushChannel, encryptedData, sessionIdentifier, keyID,
+    messageIndex
   // In `payload.aps.alert`.
   case title, subtitle, body, launchImage, titleLocKey, titleLocArgs, subtitleLocKey, subtitleLocArgs, locKey,
     locArgs, alertSound
@@ -29,6 +30,12 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
   /// The shape of a value.
   enum Shape: Sendable {
     case anything, string, strings, object, number
+    /// A string that is not empty.
+    case filled
+    /// A string of base64 (RFC 4648, section 4) that is not empty, with its padding.
+    case base64
+    /// A string of decimal digits.
+    case digits
     /// The object of `aps`.
     case aps
     /// A string, or the object of an alert.
@@ -59,6 +66,9 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
       switch self {
       case .anything: ""
       case .string: "must be a string"
+      case .filled: "must be a string that is not empty"
+      case .base64: "must be base64 with + and /, padded"
+      case .digits: "must be a string of decimal digits"
       case .strings: "must be an array of strings"
       case .object, .aps: "must be an object"
       case .number: "must be a number"
@@ -104,6 +114,10 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
     case .dismissalDate: ("dismissal-date", .aps, .date)
     case .inputPushToken: ("input-push-token", .aps, .one)
     case .inputPushChannel: ("input-push-channel", .aps, .string)
+    case .encryptedData: ("encryptedData", .aps, .base64)
+    case .sessionIdentifier: ("sessionIdentifier", .aps, .filled)
+    case .keyID: ("keyID", .aps, .base64)
+    case .messageIndex: ("messageIndex", .aps, .digits)
     case .title: ("title", .alert, .text)
     case .subtitle: ("subtitle", .alert, .text)
     case .body: ("body", .alert, .text)
@@ -131,6 +145,11 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
   var isOfLiveActivities: Bool {
     PayloadKey.timestamp.rawValue <= rawValue && rawValue <= PayloadKey.inputPushChannel.rawValue
       || level == .text || self == .alertSound
+  }
+
+  /// The key has a meaning only in the answers of accessories: elsewhere it belongs to the app.
+  var isOfAccessories: Bool {
+    PayloadKey.encryptedData.rawValue <= rawValue && rawValue <= PayloadKey.messageIndex.rawValue
   }
 
   /// The path, for people.

@@ -33,13 +33,14 @@ package struct PayloadRule: Sendable {
 
   /// Every rule, in the order of checking: the first broken one is reported. Sources: Apple, "Generating a
   /// remote notification", "Pushing background updates to your App", "Starting and updating Live Activities with
-  /// ActivityKit push notifications", "Updating widgets with WidgetKit push notifications", "Wallet Passes", "MDM".
+  /// ActivityKit push notifications", "Updating widgets with WidgetKit push notifications", "Wallet Passes", "MDM",
+  /// "Responding to forwarded notifications".
   /// `PayloadKey` has the shapes of single values.
   package static let table: [PayloadRule] = [
     // Nothing to deliver.
     PayloadRule(
-      [.background, .contentChanged, .mdm, .fileProvider, .liveActivity], "payload", "must not be an empty object",
-      with: .isEmpty, showsValue: false, .refuses(.payloadEmpty)),
+      [.background, .contentChanged, .mdm, .fileProvider, .liveActivity, .accessory], "payload",
+      "must not be an empty object", with: .isEmpty, showsValue: false, .refuses(.payloadEmpty)),
     PayloadRule(
       [.liveActivity], "payload.aps", "must be an object with timestamp and event for a Live Activity",
       without: .has(.aps), .refuses(.payloadEmpty)),
@@ -96,7 +97,7 @@ package struct PayloadRule: Sendable {
     PayloadRule(
       [.background], "payload.aps.sound", "must not be in a background push", with: .has(.sound), showsValue: false),
 
-    // Widgets and controls, MDM, file providers.
+    // Widgets and controls, MDM, file providers, accessories.
     PayloadRule(
       [.contentChanged], "payload.aps.content-changed", "must be true for a push to widgets or controls",
       without: .contentChangedIsTrue),
@@ -108,6 +109,17 @@ package struct PayloadRule: Sendable {
     PayloadRule(
       [.fileProvider], "payload.container-identifier", "must be a string that is not empty for a file provider",
       without: .containerIsFilled),
+    PayloadRule(
+      [.accessory], "payload.aps.encryptedData", "must be an accessory's encrypted response in base64",
+      without: .has(.encryptedData)),
+    PayloadRule(
+      [.accessory], "payload.aps.sessionIdentifier", "must be the id of the accessory's session, a string",
+      without: .has(.sessionIdentifier)),
+    PayloadRule(
+      [.accessory], "payload.aps.keyID", "must be the id of the ratchet's key in base64", without: .has(.keyID)),
+    PayloadRule(
+      [.accessory], "payload.aps.messageIndex", "must be the ratchet's message index, a string of decimal digits",
+      without: .has(.messageIndex)),
 
     // Live Activities.
     PayloadRule(

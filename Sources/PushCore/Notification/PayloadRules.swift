@@ -75,6 +75,7 @@ struct PayloadRules: Sendable {
     case .free, .mdm, .fileProvider: nil
     case .alert, .background, .location, .contentChanged: facts.fault
     case .liveActivity: facts.liveActivityFault ?? facts.fault
+    case .accessory: facts.accessoryFault ?? facts.fault
     }
   }
 

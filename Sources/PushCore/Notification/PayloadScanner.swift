@@ -69,6 +69,15 @@ struct PayloadScanner: Sendable {
       guard first == ASCII.quote else { return false }
       _ = try scanner.string(bytes)
       return true
+    case .filled, .base64, .digits:
+      guard first == ASCII.quote else { return false }
+      let string = try scanner.string(bytes)
+      // Many encoders write the slash of base64 with a backslash.
+      if string.hasEscapes {
+        let text = JSONEscape.unescaped(string.range, of: bytes)
+        return isForm(text.span, key.shape)
+      }
+      return isForm(bytes.extracting(string.range.range), key.shape)
     case .strings:
       guard first == ASCII.openBracket else { return false }
       guard scanner.beginArray(bytes) else { return true }
@@ -147,6 +156,17 @@ struct PayloadScanner: Sendable {
     }
   }
 
+  /// Whether a string's text, decoded, has the form of `filled`, `base64` or `digits`.
+  private func isForm(_ text: Span<UInt8>, _ shape: PayloadKey.Shape) -> Bool {
+    switch shape {
+    case .base64: return HeaderText.isPaddedBase64(text)
+    case .digits:
+      for index in 0..<text.count where text[index] &- ASCII.zero >= 10 { return false }
+      return !text.isEmpty
+    default: return !text.isEmpty
+    }
+  }
+
   private func number(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ first: UInt8
   ) throws(JSONError) -> JSONNumber? {
@@ -210,6 +230,8 @@ extension PayloadFacts {
   fileprivate mutating func record(_ found: Fault) {
     if found.key.isOfLiveActivities || found.parent.map(\.isOfLiveActivities) == true {
       if liveActivityFault == nil { liveActivityFault = found }
+    } else if found.key.isOfAccessories {
+      if accessoryFault == nil { accessoryFault = found }
     } else if fault == nil {
       fault = found
     }

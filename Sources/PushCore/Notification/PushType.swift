@@ -1,6 +1,7 @@
 /// `apns-push-type`. Source: Apple, "Sending notification requests to APNs".
 package enum PushType: UInt8, CaseIterable, Sendable {
-  case alert, background, location, voip, complication, fileprovider, mdm, liveactivity, pushtotalk, widgets, controls
+  case alert, background, location, voip, complication, fileprovider, mdm, liveactivity, pushtotalk, widgets, controls,
+    accessory
   /// A type that this version does not know: sent unchanged, and only with the job's own topic.
   case other
 
@@ -18,6 +19,7 @@ package enum PushType: UInt8, CaseIterable, Sendable {
     case .pushtotalk: "pushtotalk"
     case .widgets: "widgets"
     case .controls: "controls"
+    case .accessory: "accessory"
     case .other: ""
     }
   }

@@ -1,5 +1,5 @@
 /// The rules of a push type: one row for each type. Sources: Apple, "Sending notification requests to APNs" and
-/// the pages of each kind of push.
+/// the pages of each kind of push; of accessories "Responding to forwarded notifications".
 package struct PushTypeRules: Sendable {
   /// Which credentials may send the type.
   package enum Credential: Sendable {
@@ -8,7 +8,7 @@ package struct PushTypeRules: Sendable {
 
   /// Which payload rules apply; see `PayloadRule.table`.
   enum Payload: UInt8, CaseIterable, Sendable {
-    case alert, background, liveActivity, contentChanged, mdm, fileProvider
+    case alert, background, liveActivity, contentChanged, mdm, fileProvider, accessory
     /// `aps` may be empty, and its keys follow the common rules.
     case location
     /// The app's own keys at the root: nothing to check.
@@ -26,11 +26,16 @@ package struct PushTypeRules: Sendable {
   package var credential: Credential
   /// The only expiration that the type takes, and its default.
   package var expirationOnly: Int64?
+  /// False: each push counts, so none may replace another.
+  package var takesCollapseID: Bool
+  /// False: the token is none that an app registers, so the registry does not know it.
+  package var takesAudience: Bool
   var payload: Payload
 
   private init(
     topicSuffix: String = "", priorities: [UInt8] = anyPriority, priorityDefault: UInt8? = nil,
-    payloadBytesMaximum: Int = 4096, credential: Credential = .any, expirationOnly: Int64? = nil, payload: Payload
+    payloadBytesMaximum: Int = 4096, credential: Credential = .any, expirationOnly: Int64? = nil,
+    takesCollapseID: Bool = true, takesAudience: Bool = true, payload: Payload
   ) {
     self.topicSuffix = topicSuffix
     self.priorities = priorities
@@ -38,6 +43,8 @@ package struct PushTypeRules: Sendable {
     self.payloadBytesMaximum = payloadBytesMaximum
     self.credential = credential
     self.expirationOnly = expirationOnly
+    self.takesCollapseID = takesCollapseID
+    self.takesAudience = takesAudience
     self.payload = payload
   }
 
@@ -66,6 +73,10 @@ package struct PushTypeRules: Sendable {
       PushTypeRules(topicSuffix: ".voip-ptt", priorities: [10], expirationOnly: 0, payload: .free)
     case .widgets: PushTypeRules(topicSuffix: ".push-type.widgets", payload: .contentChanged)
     case .controls: PushTypeRules(topicSuffix: ".push-type.controls", payload: .contentChanged)
+    case .accessory:
+      PushTypeRules(
+        topicSuffix: ".push-type.accessory", credential: .tokenOnly, takesCollapseID: false, takesAudience: false,
+        payload: .accessory)
     case .other: PushTypeRules(payload: .free)
     }
   }

@@ -2,7 +2,7 @@
 /// "Sending broadcast push notification requests to APNs". `PushTypeRules` has the rules that differ by push type.
 package enum RequestRule: CaseIterable, Sendable {
   case app, topic, pushTypeForm, pushTypeKnown, priority, expiration, expirationOnly, collapseIDLength, collapseIDForm,
-    tokenMissing, token, channel, channelPushType, payloadLength
+    collapseIDNone, tokenMissing, token, channel, channelPushType, payloadLength
 
   /// The job's field, Apple's rule, and APNs' answer.
   package var row: (field: String, demand: String, answer: RuleAnswer) {
@@ -16,6 +16,7 @@ package enum RequestRule: CaseIterable, Sendable {
     case .expirationOnly: ("expiration", "apns-expiration of pushtotalk is 0", .refuses(.badExpirationDate))
     case .collapseIDLength: ("collapse_id", "apns-collapse-id has at most 64 bytes", .refuses(.badCollapseId))
     case .collapseIDForm: ("collapse_id", "no header holds control characters", .noRequest)
+    case .collapseIDNone: ("collapse_id", "accessory has no apns-collapse-id", .refuses(.badCollapseId))
     case .tokenMissing: ("to.token", "the path ends in a device token", .refuses(.missingDeviceToken))
     case .token: ("to.token", "a device token is hexadecimal, whole bytes", .refuses(.badDeviceToken))
     case .channel: ("to.channel", "apns-channel-id is base64", .refuses(.badChannelId))

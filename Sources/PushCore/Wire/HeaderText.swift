@@ -36,6 +36,21 @@ enum HeaderText {
     return !bytes.isEmpty
   }
 
+  /// Base64 with `+` and `/` and its padding (RFC 4648, section 4), at least one byte.
+  static func isPaddedBase64(_ text: Span<UInt8>) -> Bool {
+    guard !text.isEmpty, text.count & 3 == 0 else { return false }
+    var end = text.count
+    while end > text.count - 2, text[end - 1] == UInt8(ascii: "=") { end -= 1 }
+    for index in 0..<end {
+      let byte = text[index]
+      let isRight =
+        (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte &- ASCII.zero < 10 || byte == ASCII.plus
+        || byte == UInt8(ascii: "/")
+      guard isRight else { return false }
+    }
+    return true
+  }
+
   static func hasPrefix(_ bytes: Span<UInt8>, _ prefix: String) -> Bool {
     let count = prefix.utf8.count
     return bytes.count >= count && bytes.extracting(0..<count).equals(prefix)
