@@ -111,7 +111,7 @@ import Testing
     #expect(pool.share.onWire == 0 && pool.share.room == 8)
     // Nor do the next ones take more.
     for _ in 0..<10 {
-      for _ in 0..<pool.share.room { pool.share.sent() }
+      for _ in 0..<max(0, pool.share.room) { pool.share.sent() }
       pool.look(40)
       for _ in 0..<8 { pool.share.answered(.bad, after: 40) }
       #expect(pool.share.room == 8)

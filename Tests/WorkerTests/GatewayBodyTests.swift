@@ -47,6 +47,16 @@ import Testing
     #expect(!budget.take(750, for: key.id), "they count for the key")
   }
 
+  /// An event loop waits for what is done on its thread; the caller's stands for it here.
+  @Test func whatIsLarge_isReadOnAnotherThread() async throws {
+    let (work, least) = (LargeWork(), GatewayLimits.smallWorkBytesMaximum)
+    for (count, isOwn) in [(0, true), (least, true), (least + 1, false), (GatewayLimits.bodyBytesMaximum, false)] {
+      let caller = pthread_self()
+      let reader = try await work.run(count, for: "a") { () throws(Problem) in pthread_self() }
+      #expect((reader == caller) == isOwn, "\(count) bytes")
+    }
+  }
+
   /// Work that waits until it is let go.
   private final class Held: Sendable {
     private let state = Mutex((isOpen: false, done: [String]()))
