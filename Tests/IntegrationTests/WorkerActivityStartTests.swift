@@ -109,6 +109,48 @@ struct WorkerActivityStartTests {
     #expect(try start.members() == ["started": 3])
   }
 
+  /// APNs refuses the whole credential, or its topic: nothing is sent until the start expires.
+  @Test(arguments: ["status=403,reason=InvalidProviderToken", "status=400,reason=TopicDisallowed"])
+  func aStartThatExpiresInAPauseIsRepeated(fault: String) throws {
+    let start = try Start("start-paused")
+    for number in 0..<3 { try start.register(number, startToken: [0xE0, UInt8(number)]) }
+    let worker = try start.world.startWorker()
+    defer { _ = worker.drain(seconds: 30) }
+    func publish(_ number: Int) throws {
+      let token = "00fc" + String(repeating: "0", count: 56) + "\(1_000 + number)"
+      let now = Int(Date().timeIntervalSince1970)
+      try start.activity.publish(
+        "other-\(number)", #"{"token":"\#(token)"}"#,
+        ActivityWorld.start.replacing(#""event""#, with: #""timestamp":\#(now),"event""#))
+    }
+    // APNs knows the provider token, and refuses it from then on.
+    try publish(0)
+    try start.world.waitForAccepted(1)
+    try start.world.simulator.setFaults(fault)
+    func isPaused() throws -> Bool { try start.world.herald(["pauses", "list", "--json"]).output.contains("{") }
+    var number = 0
+    let pause = try ChildProcess.poll(timeoutMilliseconds: 40_000, everyMilliseconds: 100) { () throws -> Bool? in
+      number += 1
+      try publish(number)
+      return try isPaused() ? true : nil
+    }
+    try #require(pause == true, "\(worker.log.suffix(2_000))")
+    let expiration = Int(Date().timeIntervalSince1970) + 4
+    try start.start("s1", #""expiration":\#(expiration),"#)
+    _ = try start.activity.end(of: "s1")
+    let ends = start.activity.outcomes.filter { $0.job?.hasPrefix("s1/") == true }
+    let unsent = ends.filter { $0.outcome == "expired" && $0.attempts == 0 }
+    #expect(ends.count == 3 && unsent.count >= 2, "at most one was a probe: \(ends)")
+    #expect(try start.members().isEmpty)
+    try start.world.simulator.clearFaults()
+    // A probe may have ended the pause.
+    _ = try start.world.herald(["pauses", "lift"])
+    try start.start("s2")
+    #expect(
+      try start.activity.end(of: "s2").summary == ["devices": 3, "accepted": 3], "\(worker.log.suffix(2_000))")
+    #expect(try start.members() == ["started": 3])
+  }
+
   /// What registrations of tokens refuse, no job starts.
   @Test func anIdWithControlCharactersStartsNothing() throws {
     let start = try Start("start-id")
