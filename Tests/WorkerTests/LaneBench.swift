@@ -34,6 +34,7 @@ final class LaneBench {
   var jobsInFlight: Int { lane.jobsInFlight }
   var unconfirmedCount: Int { lane.unconfirmedCount }
   var isDrained: Bool { lane.isDrained }
+  var contradiction: String? { lane.contradiction }
 
   /// Some turns, 5 ms apart.
   func turn(_ count: Int = 4) {
@@ -91,6 +92,8 @@ final class LaneBenchWorld {
   var tokens: [UInt32: [UInt8]]? = [:]
   /// No credential serves the jobs.
   var routingError: RoutingError?
+  /// That of jobs that are read from now on.
+  var pool = PoolIndex(0)
   /// Where there are no `tokens`.
   var directoryFailure = DirectoryFailure.silent
   /// Ordinals that get nothing any more.
@@ -312,7 +315,7 @@ struct LaneBenchPush: PushService {
 
   func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
     if let error = world.routingError { throw error }
-    return PoolIndex(0)
+    return world.pool
   }
 
   mutating func maintain(now: Now) {}

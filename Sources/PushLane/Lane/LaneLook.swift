@@ -31,6 +31,8 @@ extension Lane {
     guard 0...sends.count - orphanCount ~= held else { return "\(held) sends of pools, of \(sends.count)" }
     let onWire = queues.reduce(0) { $0 + $1.share.onWire }
     guard 0...held ~= onWire - orphanCount else { return "\(onWire) requests, \(orphanCount) orphans, \(held) sends" }
+    let inFlight = queues.reduce(0) { $0 + $1.inFlight }
+    if inFlight != onWire - orphanCount { return "\(inFlight) requests of jobs, \(onWire) and \(orphanCount) orphans" }
     let jobsSent = queues.reduce(0) { $0 + $1.jobsOnWire }
     if jobsSent != jobsOnWire.reduce(0, +) || jobsSent < 0 || jobsSent > onWire {
       return "\(jobsSent) jobs have \(onWire) requests, and \(jobsOnWire) are counted"

@@ -73,8 +73,9 @@ extension Lane {
     queues[pool].share.answered(isGood ? .good : .bad, after: looks)
     queues[pool].answerLooks = isGood ? looks : 0
     let jobClass = sends[send].jobClass
-    queues[pool].inFlight(jobClass, -1)
+    // Orphans left the counts of jobs with their deliveries.
     guard let job = sends[send].job else { return }
+    queues[pool].inFlight(jobClass, -1)
     jobs[job].onWire -= 1
     guard jobs[job].onWire == 0 else { return }
     jobsOnWire[Int(jobClass.rawValue)] -= 1

@@ -19,7 +19,7 @@ struct PoolQueue {
     var held = 0
     /// Jobs with a request on the wire.
     var jobsOnWire = 0
-    /// Their requests.
+    /// Their requests, without those of orphans.
     var inFlight = 0
 
     var first: Ticket? { admittedAgain.first ?? waiting.first }
@@ -54,6 +54,9 @@ struct PoolQueue {
   var asking: Int { parts[0].asking + parts[1].asking }
   @inline(__always)
   var jobsOnWire: Int { parts[0].jobsOnWire + parts[1].jobsOnWire }
+
+  @inline(__always)
+  var inFlight: Int { parts[0].inFlight + parts[1].inFlight }
 
   @inline(__always)
   func first(of jobClass: JobClass) -> Ticket? { parts[Int(jobClass.rawValue)].first }
