@@ -218,7 +218,7 @@ struct GatewayKeyTests {
       let seen = Int64(Date().timeIntervalSince1970 * 1_000) - age
       let script = """
         for number = 1, ARGV[3] do
-          redis.call('HSET', KEYS[1], string.rep(ARGV[1], 60) .. number, string.format('%.0f 0 redis', ARGV[2]))
+          redis.call('HSET', KEYS[1], string.rep(ARGV[1], 120) .. number, string.format('%.0f 0 redis', ARGV[2]))
         end
         """
       try redis.cli(["EVAL", script, "1", alive, name, "\(seen)", "\(count)"])

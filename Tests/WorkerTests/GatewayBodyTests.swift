@@ -47,6 +47,18 @@ import Testing
     #expect(!budget.take(750, for: key.id), "they count for the key")
   }
 
+  /// A key behind this is not looked for.
+  @Test func withoutAKey_noMoreIsReadThanMayHoldIt() {
+    let (budget, most) = (
+      SharedBudget(maximum: 1 << 20, unkeyedMaximum: 1 << 20), GatewayLimits.unkeyedBodyBytesMaximum
+    )
+    var body = GatewayBodyParts(budget: budget, key: nil, find: { _ in nil })
+    body.append(part(most - 1))
+    #expect(!body.isFull)
+    body.append(part(1))
+    #expect(body.isFull)
+  }
+
   /// An event loop waits for what is done on its thread; the caller's stands for it here.
   @Test func whatIsLarge_isReadOnAnotherThread() async throws {
     let (work, least) = (LargeWork(), GatewayLimits.smallWorkBytesMaximum)
