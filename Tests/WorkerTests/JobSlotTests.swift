@@ -24,7 +24,7 @@ import Testing
     var slot = JobSlot()
     var points = OrderPoints()
     let tag = DeliveryTag(epoch: 1, jobClass: .transactional, value: 1)
-    slot.begin(Delivery(tag: tag, bodyCount: 0, isOversized: false), loop.now)
+    slot.begin(Delivery(tag: tag, bodyCount: 0, isOversized: false), sentAt: loop.now.unixMilliseconds, loop.now)
     slot.copyDelivery(from: &broker, &points, hasRedisTime: false)
     #expect(slot.metadata.order == 0)
     slot.copyDelivery(from: &broker, &points, hasRedisTime: true)

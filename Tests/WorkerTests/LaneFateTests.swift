@@ -16,4 +16,20 @@ import Testing
     bench.turn()
     #expect(bench.world.outcomes.first?.contains("1 attempts; the last answer: 503 ServiceUnavailable") == true)
   }
+
+  /// RabbitMQ may have taken it back and given it to others, who ended it; and so it may with what waited in the lane.
+  @Test func whatIsReadAfterAStandstillMayHaveEnded() {
+    let bench = LaneBench()
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.arrivals.map(\.isRedelivered) == [false])
+    bench.world.milliseconds += 25_000
+    bench.world.deliver(1)
+    bench.turn()
+    #expect(bench.world.arrivals.map(\.isRedelivered) == [false, true])
+    bench.turn(200)
+    bench.world.deliver(2)
+    bench.turn()
+    #expect(bench.world.arrivals.map(\.isRedelivered) == [false, true, false], "what is read a second later is new")
+  }
 }

@@ -101,7 +101,7 @@ package struct JobArrival: Sendable {
   package var earlierClaim: UInt32
   /// It waited in a retry queue: a newer job with its collapse id supersedes it.
   package var isReturning: Bool
-  /// The broker delivered it before, to a worker that did not finish it.
+  /// The broker delivered it before, to a worker that did not finish it; or gave it to others meanwhile, perhaps.
   package var isRedelivered: Bool
   /// When this message was published at the earliest, Unix milliseconds; 0: not known. What ended before was another one with its id.
   package var publishedAt: Int64

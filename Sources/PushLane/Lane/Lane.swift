@@ -60,6 +60,7 @@ package struct Lane<
   /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]
   var epoch: UInt32?
+  private var heldUp: HeldUpState
   /// Jobs that may be poison start after all other redelivered jobs were replaced by copies: otherwise a crash would duplicate the copies.
   var possiblePoisonHeldUntil = Instant(nanoseconds: 0)
   /// The number of deliveries that are being isolated; the next one's point.
@@ -98,6 +99,7 @@ package struct Lane<
     writer = OutcomeWriter(worker: settings.workerName)
     counters = LaneCounters(retryDelaysSeconds: settings.retry.delaysSeconds)
     random = SeededRandom(seed: settings.randomSeed)
+    heldUp = HeldUpState(now: clock.now)
     unsureUntil = clock.now.monotonic.adding(milliseconds: settings.unsureMilliseconds)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
     sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.isolatedSendsMaximum + settings.jobsMaximum) {
@@ -120,6 +122,7 @@ package struct Lane<
   /// One pass.
   package mutating func turn() {
     let now = clock.now
+    heldUp.turn(now)
     push.maintain(now: now)
     takeBrokerEvents(now)
     takePages(now)
@@ -193,7 +196,7 @@ package struct Lane<
       return
     }
     guard let ticket = jobs.take() else { preconditionFailure("no delivery is taken without room for it") }
-    jobs[ticket].begin(delivery, now)
+    jobs[ticket].begin(delivery, sentAt: heldUp.earliest(now), now)
     jobs[ticket].copyDelivery(from: &broker, &points, hasRedisTime: clock.hasRedisTime)
     jobs[ticket].judge(settings.isolation)
     if jobs[ticket].isolation == .isolate {

@@ -15,6 +15,9 @@ struct JobSlot: ~Copyable {
   /// Unix milliseconds.
   var receivedAt: Int64 = 0
   var received = Instant(nanoseconds: 0)
+  /// When the broker sent it at the earliest, Unix milliseconds: before it was received, where the lane stood still meanwhile.
+  private var sentAt: Int64 = 0
+  private var isLate: Bool { sentAt < receivedAt }
   /// Why the job cannot be sent; nil for a good one.
   var refusal: String?
   /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
@@ -52,7 +55,7 @@ struct JobSlot: ~Copyable {
   private(set) var targetCount = 1
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
   /// The first receipt, of this copy or an earlier one.
-  var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
+  var firstSeen: Int64 { metadata.firstSeen ?? sentAt }
   /// When its producer published it, else when it was first received. Its age counts from here, and this decides which of
   /// two jobs is newer. The message's timestamp has whole seconds; within that second, the first receipt decides.
   @inline(__always)
@@ -76,10 +79,10 @@ struct JobSlot: ~Copyable {
   ) -> JobArrival {
     // Other lanes may have sent newer jobs meanwhile.
     let hasWaited =
-      send.hasAsked || now.milliseconds(since: received) >= settings.orderAgeMaximumMilliseconds
+      send.hasAsked || isLate || now.milliseconds(since: received) >= settings.orderAgeMaximumMilliseconds
     return JobArrival(
       enqueuedAt: enqueuedAt, order: order(hasWaited: hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
-      isReturning: metadata.firstSeen != nil, isRedelivered: metadata.deliveryCount > 0,
+      isReturning: metadata.firstSeen != nil, isRedelivered: metadata.deliveryCount > 0 || isLate || send.hasAsked,
       publishedAt: publishedAt,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous,
@@ -110,8 +113,9 @@ struct JobSlot: ~Copyable {
   /// A slot frees its memory if its job, or its headers, were larger than this.
   private static let retainedBytes = 16 * 1024
 
-  mutating func begin(_ delivery: Delivery, _ now: Now) {
+  mutating func begin(_ delivery: Delivery, sentAt: Int64, _ now: Now) {
     tag = delivery.tag
+    self.sentAt = sentAt
     pool = PoolIndex(0)
     app = AppLabels.maximum
     receivedAt = now.unixMilliseconds
@@ -140,6 +144,7 @@ struct JobSlot: ~Copyable {
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
     metadata.boundTimes(now: receivedAt)
+    sentAt = max(sentAt, metadata.enqueuedAt ?? 0)
     metadata.isReturning = metadata.order != nil || metadata.firstSeen != nil || metadata.isReplay
     hasBroughtPoint = metadata.order.map { $0 > 0 } ?? false
     if !hasBroughtPoint {

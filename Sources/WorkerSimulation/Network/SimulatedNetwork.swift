@@ -19,6 +19,11 @@ package final class SimulatedNetwork {
     package var bufferBytes = 256 * 1024
 
     package init() {}
+
+    /// On a slow connection a body of hundreds of kilobytes takes minutes, and with it all that is behind.
+    package var carriesLargeBodies: Bool {
+      bytesPerSecond == nil && bufferBytes > 4096 && latency.upperBound <= 2_000_000
+    }
   }
 
   enum Event {

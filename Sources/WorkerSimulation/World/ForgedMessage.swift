@@ -31,7 +31,7 @@ struct ForgedMessage {
   /// - Parameters:
   ///   - number: makes its id unique.
   ///   - random: draws everything else.
-  init(number: Int, random: inout SeededRandom) {
+  init(number: Int, mayBeLarge: Bool, random: inout SeededRandom) {
     let id = "\(ForgedMessage.mark)-\(number)"
     var forger = Forger(random: random)
     // Jobs for devices have the longest way.
@@ -39,7 +39,7 @@ struct ForgedMessage {
     (exchange, routingKey) = kind.place(&forger)
     var bytes = Array(kind.body(id).utf8)
     if forger.pick(2) == 0 { for _ in 0..<1 + forger.pick(3) { forger.change(&bytes, after: id) } }
-    if kind == .job, forger.pick(12) == 0 {
+    if kind == .job, forger.pick(12) == 0, mayBeLarge {
       // Too large for a worker to read: only its properties identify it.
       bytes.insert(contentsOf: Array(repeating: UInt8(ascii: " "), count: 600_000), at: 1)
     }

@@ -52,7 +52,8 @@ extension WorkerWorld {
   /// Publishes a forged message.
   func forge(_ number: Int) {
     var random = SeededRandom(seed: plan.seed &* 0x9E37_79B9_7F4A_7C15 &+ UInt64(number))
-    let message = ForgedMessage(number: number, random: &random)
+    let message = ForgedMessage(
+      number: number, mayBeLarge: settings.network.carriesLargeBodies, random: &random)
     let count = rabbitmq.publish(
       exchange: message.exchange, routingKey: message.routingKey, properties: message.properties, body: message.body,
       now: network.now)

@@ -86,10 +86,7 @@ extension WorkerWorld.Settings {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(4) == 0 { faults += [.revokeCredential, .revokeCredential] }
     worksUntilEmpty = pick(6) == 0
-    // On a slow connection an oversized job takes minutes.
-    hasOversizedJobs =
-      pick(3) == 0 && network.bytesPerSecond == nil && network.bufferBytes > 4096
-      && network.latency.upperBound <= 2_000_000
+    hasOversizedJobs = pick(3) == 0 && network.carriesLargeBodies
   }
 
   /// Adds devices that register, jobs for them, and activities.
