@@ -14,7 +14,7 @@ import PushCore
 /// | 2 | until when (Unix s, 4 bytes) delayed jobs may have separate keys, `<prefix>{<device>}:c<hash of the collapse id>` |
 /// | 3 | the token is dead: since when (Unix ms, a double), when that expires (Unix s, 4 bytes) |
 /// | 4 | until when (Unix s, 4 bytes) more jobs may be in separate keys, `<prefix>{<device>}:d:<name>`: a record each |
-/// | 5 | a claim: name of the job (8), its number (4), until when the answer is expected (Unix s, 4), run of the rate (1) |
+/// | 5 | a claim: name of the job (8), its number (3: of its 4 bytes, the first), for how long it was made (s, 1; 255: as long as the reader's, or so long), until when the answer is expected (Unix s, 4), run of the rate (1) |
 /// | 161 | an answer: length of the rest (1 byte), name of the job (8), the outcome (`RememberedOutcome.encode`) |
 ///
 /// How a message ended without an answer of APNs is in `<prefix>{<device>}:f:<name>`: number of its last claim (4), when (Unix ms, a double),
@@ -80,7 +80,7 @@ package enum RedisScript {
     local time = call('TIME')
     local seconds = tonumber(time[1])
     local now = seconds * 1000000 + time[2]
-    local deadline = pack('<I4', seconds + promised)
+    local deadline = pack('<BI4', min(promised, 255), seconds + promised)
     local newly = deadline .. '\0'
     local written, rules = {}, {}
 
@@ -149,28 +149,30 @@ package enum RedisScript {
       if count and count > 8 and byte(value, at - 2) == 161 and at - 1 + count <= #value then return at - 2, at - 1 + count, false end
     end
 
-    -- Its answer, else its claim: number, until when, run.
+    -- Its answer, else its claim: number, until when, run, age. Workers may make claims for other times than this one does.
     local function look(value, name, from)
-      local answer, number, ends, its_run
+      local answer, number, ends, its_run, age
       local at = find(value, name, from, true)
       while at do
         local start, stop, is_claim = record_at(value, at)
         if is_claim then
-          number, ends, its_run = sub(value, at + 8, at + 11), number_of('<I4', value, at + 12), byte(value, at + 16)
+          number, ends, its_run = sub(value, at + 8, at + 10), number_of('<I4', value, at + 12), byte(value, at + 16)
+          local lasts = byte(value, at + 11)
+          age = seconds + (lasts == 255 and max(promised, 255) or lasts) - ends
         elseif start then
           answer = sub(value, at + 8, stop)
         end
         at = find(value, name, at + 1, true)
       end
       if ends and ends + remembered <= seconds then return end
-      return answer, number, ends, its_run
+      return answer, number, ends, its_run, age
     end
 
     -- Whether it is with a worker that does not hang, unanswered: its name in hex.
     local function is_on_way(value, name)
       local high, low = tonumber(sub(name, 1, 8), 16), tonumber(sub(name, 9, 16), 16)
-      local answer, _, ends = look(value, pack('>I4I4', high, low), row)
-      return not answer and ends and seconds + promised - ends < patience
+      local answer, _, _, _, age = look(value, pack('>I4I4', high, low), row)
+      return not answer and age and age < patience
     end
 
     local function without(value, name)
@@ -330,7 +332,7 @@ package enum RedisScript {
         latest = max(latest, its)
         value = sub(value, 1, first - 1) .. pack('<BI7', 1, its) .. rule.name .. string.char(run) .. sub(value, last + 1)
       end
-      value = value .. '\5' .. sub(ask, 2, 13) .. deadline .. string.char(is_own and charged or run)
+      value = value .. '\5' .. sub(ask, 2, 12) .. deadline .. string.char(is_own and charged or run)
       local lives = life()
       return write(device, #value > 512 and shortened(device, value) or value, lives)
     end
@@ -342,16 +344,16 @@ package enum RedisScript {
         local kind = byte(value)
         value = kind == 209 and value or kind == 161 and '\209' .. value
       end
-      if not value and #ask < 42 and number ~= 254 then return write(device, rule.first .. sub(ask, 2, 13) .. newly, rule.life) end
+      if not value and #ask < 42 and number ~= 254 then return write(device, rule.first .. sub(ask, 2, 12) .. newly, rule.life) end
       value = value or '\209'
       read(value, rule.name)
       local name = sub(ask, 2, 9)
       local has_records = find(value, name, row, true)
-      local answer, claim, ends, charged
-      if has_records then answer, claim, ends, charged = look(value, name, row) end
+      local answer, claim, ends, charged, age
+      if has_records then answer, claim, ends, charged, age = look(value, name, row) end
       if elsewhere > seconds and not answer and not claim then
         local other = get(device .. ':d:' .. hex(name))
-        if other then answer, claim, ends, charged = look(other, name, 1) end
+        if other then answer, claim, ends, charged, age = look(other, name, 1) end
       end
       if answer then return answer end
       local before, how = '\0\0\0\0', 0
@@ -359,7 +361,7 @@ package enum RedisScript {
         before, how = sub(ask, 38, 41), byte(ask, 42) % 8
         local fate = (how % 2 == 1 or byte(ask, 42) % 32 > 15) and get(device .. ':f:' .. hex(name))
         -- What was published again since has another claim, or none yet; but it is younger than the end.
-        if fate and #fate > 12 and (not claim or claim == sub(fate, 1, 4))
+        if fate and #fate > 12 and (not claim or claim == sub(fate, 1, 3))
           and number_of('<d', ask, 43) <= number_of('<d', fate, 5)
         then
           return sub(fate, 13)
@@ -367,9 +369,9 @@ package enum RedisScript {
       end
       local is_repeated, is_own = false, false
       if claim then
-        is_own = claim == sub(ask, 10, 13)
-        if claim ~= before and not is_own then
-          if ends > seconds and (how < 2 or how < 4 and seconds + promised - ends < \#(Takeover.oldClaimSeconds)) then
+        is_own = claim == sub(ask, 10, 12)
+        if claim ~= sub(before, 1, 3) and not is_own then
+          if ends > seconds and (how < 2 or how < 4 and age < \#(Takeover.oldClaimSeconds)) then
             return redis.status_reply('claimed ' .. format('%.0f', ceil(ends * 1000 - now / 1000)))
           end
           is_repeated = true
