@@ -127,10 +127,12 @@ struct WorkerWorldNeighbourTests {
 
   /// Worlds of the swarm with all of this.
   /// - 600000763: a job was superseded, its confirm was lost, and it was delivered again after its time: it expired.
+  /// - 700003316: an accepted job came again to a lane that remembered a newer one from a silence of Redis: it was superseded.
   /// - 700003685: the claim of a worker with a shorter timeout looked old at once, and a newer job of its collapse id overtook it.
   @Test(
     arguments: [
-      100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001, 700_003_685,
+      100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001, 700_003_316,
+      700_003_685,
     ] as [UInt64])
   func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

@@ -21,6 +21,27 @@ struct RedisAdmissionQueue {
     /// Until when it is asked again if no node has its slot.
     var deadline = Instant.distantFuture
     var request: AdmissionRequest
+    /// What this lane knows against sending it, and Redis perhaps not.
+    private var objection: LocalObjection?
+
+    init(
+      kind: Kind, ticket: Ticket = Ticket(index: 0, generation: 0), deadline: Instant = .distantFuture,
+      request: AdmissionRequest
+    ) {
+      self.kind = kind
+      self.ticket = ticket
+      self.deadline = deadline
+      self.request = request
+    }
+
+    /// It is not sent, so it makes no claim. Redis is asked whether another copy was answered.
+    mutating func object(_ objection: LocalObjection) {
+      self.objection = objection
+      request.claim = 0
+    }
+
+    /// What the lane is told.
+    func answer(_ admission: Admission) -> Admission { objection?.judge(admission) ?? admission }
 
     /// The entry to send once more; nil: that was done too often.
     var again: Entry? {

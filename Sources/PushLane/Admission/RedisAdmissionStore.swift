@@ -141,12 +141,15 @@ package final class RedisAdmissionStore: AdmissionStore {
   }
 
   private func ask(_ entry: Entry, now: Now) {
-    if let known = local.recall(entry.request, now: now) {
-      counted.decidedLocally &+= 1
-      answers.append(entry.ticket, known)
-      return
-    }
     var entry = entry
+    if let known = local.recall(entry.request, now: now) {
+      guard let objection = LocalObjection(known) else {
+        counted.decidedLocally &+= 1
+        answers.append(entry.ticket, known)
+        return
+      }
+      entry.object(objection)
+    }
     entry.deadline = now.monotonic.adding(milliseconds: settings.timeoutMilliseconds)
     if !ask(entry, of: nodes.node(for: entry.request), now: now) { decideLocally(entry, now: now) }
   }
@@ -170,7 +173,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   private func decideLocally(_ entry: Entry, now: Now) {
     counted.decidedLocally &+= 1
     if entry.request.isRated, entry.request.claim != 0, !settings.limits.isEmpty { counted.ratesDecidedLocally &+= 1 }
-    answers.append(entry.ticket, local.decide(entry.request, now: now))
+    answers.append(entry.ticket, entry.answer(local.decide(entry.request, now: now)))
   }
 
   /// Checked every turn.
@@ -350,10 +353,10 @@ package final class RedisAdmissionStore: AdmissionStore {
     switch RedisAdmissionReply(value, on: node.connection) {
     case .admission(let admission):
       // It left a claim.
-      if case .proceed = admission, node.state.stored() { tell() }
+      if case .proceed = admission, entry.request.claim != 0, node.state.stored() { tell() }
       counted.answeredInTime &+= 1
       node.state.answered()
-      answers.append(entry.ticket, admission)
+      answers.append(entry.ticket, entry.answer(admission))
     case .error(let error):
       if error.kind == .noScript, isAskedAgain(entry, of: node, now: now) { return }
       if isRedirected(error, entry, from: index, now: now) { return }
