@@ -36,7 +36,7 @@ extension Lane {
       case .failure(let failure):
         openPages[queue] -= 1
         isDirectorySilent = failure == .silent
-        if case .unreadable(let text) = failure, isOver(job, now) {
+        if case .unreadable(let text) = failure, isOver(job, now), hasWaitedLong(job, now) {
           endUnread(job, text, now)
         } else {
           waitForDirectory(job, now)
@@ -138,6 +138,11 @@ extension Lane {
   private mutating func waitPaused(_ job: Ticket, _ now: Now) {
     jobs[job].metadata.pausedAt = now.unixMilliseconds
     waitForDirectory(job, now)
+  }
+
+  /// What cannot be read may be from before and after a failover of Redis, and is right when it is read again.
+  private mutating func hasWaitedLong(_ job: Ticket, _ now: Now) -> Bool {
+    now.unixMilliseconds - jobs[job].firstSeen >= Self.unresolvedMilliseconds
   }
 
   /// A page whose time is over ends though nobody can read who its devices are: what is wrong may be wrong for good, such as another
