@@ -127,6 +127,37 @@ import Testing
     #expect(others.count { pools.waited($0) == nil } == 0)
   }
 
+  /// A few jobs of one class wait as the pool's probes; those of the other wait behind them, in front of others of their class. Nobody else
+  /// has jobs of the first class.
+  @Test(arguments: Trouble.allCases, JobClass.allCases)
+  func alsoBehindAFewOfTheOtherClass(trouble: Trouble, few: JobClass) {
+    let many: JobClass = few == .bulk ? .transactional : .bulk
+    for (fewCount, wasBusy) in [(4, false), (20, false), (4, true), (20, true)] {
+      let first: ScriptedPool = wasBusy ? .answering(afterMilliseconds: 100, streams: 4_000) : trouble.pool
+      let lanes = ScriptedLanes(1, prefetch: 400, [first, Self.healthy])
+      let pools = lanes.pools
+      if wasBusy {
+        lanes.play(milliseconds: 3_000) {
+          for _ in 0..<4 { pools.publish(pool: 0, many) }
+        }
+      }
+      pools.pools[0] = trouble.pool
+      for _ in 0..<800 { pools.publish(pool: 0, many) }
+      lanes.play(milliseconds: 100)
+      for _ in 0..<fewCount { pools.publish(pool: 0, few) }
+      var others: [String] = []
+      for _ in 0..<40 {
+        others.append(pools.publish(pool: 1, many))
+        lanes.play(milliseconds: 500)
+      }
+      lanes.play(milliseconds: 20_000)
+      let longest = others.map { pools.waited($0) ?? .max }.max() ?? .max
+      #expect(longest <= limit(800) + (wasBusy ? 4_000 : 0), "\(fewCount), busy before: \(wasBusy)")
+      let contradiction = lanes.contradiction
+      #expect(contradiction == nil)
+    }
+  }
+
   /// Batches and both classes.
   @Test(arguments: Trouble.allCases) func alsoBesideBatches(trouble: Trouble) {
     let lanes = ScriptedLanes(1, [trouble.pool, Self.healthy])

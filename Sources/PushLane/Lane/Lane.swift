@@ -1,6 +1,6 @@
 import PushCore
 import PushCredentials
-package import PushSettings
+import PushSettings
 
 /// One lane: takes jobs, admits, sends, reports and acknowledges them, all on one thread.
 ///
@@ -141,11 +141,6 @@ package struct Lane<
   /// Records how long the loop's turn took.
   package mutating func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
-  }
-
-  /// Sets how jobs over their device's rate are treated from now on.
-  package mutating func update(onLimit: RateLimitPolicy) {
-    settings.onLimit = onLimit
   }
 
   // MARK: delivered
@@ -382,24 +377,26 @@ package struct Lane<
     guard waitingCount > 0 else { return }
     for pool in queues.indices {
       while let next = nextClass(ofPool: pool, now), let send = queues[pool].first(of: next),
-        sendFirst(send, ofPool: pool, now)
+        sendFirst(send, ofPool: pool, now) || takeOther(than: next, fromPool: pool, now)
       {}
     }
   }
 
   /// The first send of its class. false: this send and all after it go on waiting.
-  private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
+  /// - Parameter maySend: false: it only leaves if it waits here no longer.
+  mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, maySend: Bool = true, _ now: Now) -> Bool {
     let job = job(of: ticket)
     let isOver = isOver(job, now)
     if takeBack(ticket, of: job, inPool: pool, now) { return true }
     if isAdmittedLongAgo(ticket, of: job, now) {
-      let room =
-        isOver ? settings.admissionsMaximum : min(push.room(for: sends[ticket].pool), queues[pool].share.room)
+      let free = maySend ? min(push.room(for: sends[ticket].pool), queues[pool].share.room) : 0
+      let room = isOver ? settings.admissionsMaximum : free
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
     if !isOver, putOffIfOld(ticket, of: job, inPool: pool, now) { return true }
     // The job may have expired while it waited: then a retry makes no sense either.
-    let decision: SendDecision = isOver ? .paused(retryAfterMilliseconds: 0) : pass(ticket, of: job, toPool: pool, now)
+    let decision: SendDecision =
+      isOver ? .paused(retryAfterMilliseconds: 0) : maySend ? pass(ticket, of: job, toPool: pool, now) : .noRoom
     var retryAfterMilliseconds: Int64?
     var stuckMilliseconds: Int64?
     switch decision {

@@ -1,4 +1,5 @@
 import PushCore
+package import PushSettings
 
 /// What a send waits for that asks the admission store again.
 enum AskingLater: Int, CaseIterable {
@@ -74,5 +75,10 @@ extension Lane {
     sends[ticket].delivery.askedAgain()
     ask(ticket, of: job(of: ticket), now)
     return true
+  }
+
+  /// Sets how jobs over their device's rate are treated from now on.
+  package mutating func update(onLimit: RateLimitPolicy) {
+    settings.onLimit = onLimit
   }
 }

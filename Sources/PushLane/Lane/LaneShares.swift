@@ -45,6 +45,13 @@ extension Lane {
       ? other : next
   }
 
+  /// The first send of the class whose turn it is goes on waiting: the other's may wait here no longer. For the few of one class a stuck
+  /// pool may not be full while it is for the other, whose deliveries nobody else could have meanwhile.
+  mutating func takeOther(than jobClass: JobClass, fromPool pool: Int, _ now: Now) -> Bool {
+    guard let send = queues[pool].first(of: jobClass == .bulk ? .transactional : .bulk) else { return false }
+    return sendFirst(send, ofPool: pool, maySend: false, now)
+  }
+
   /// Whether only that is free which bulk leaves to transactional sends.
   private mutating func leavesRoom(_ pool: Int, _ bulk: Ticket, _ now: Now) -> Bool {
     guard let transactional = queues[pool].transactionalInFlight(beside: .bulk, now: now.monotonic) else {
