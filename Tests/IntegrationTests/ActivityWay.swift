@@ -201,7 +201,7 @@ final class ActivityWay {
   }
 
   /// Makes a page of a job that went out, for the first devices or for the live members, and resolves it: tokens by device.
-  func page(_ text: String, _ number: UInt32, live: Bool = false) throws -> [String: String] {
+  func page(_ text: String, _ number: UInt32, live: Bool = false, isOver: Bool = false) throws -> [String: String] {
     var ordinals: [UInt32] = [0, 1, 2]
     if live {
       guard let id = ActivityID("ride-17") else { throw TestFailure("no id") }
@@ -214,7 +214,7 @@ final class ActivityWay {
     PageWriter.append(
       job, number: number, ordinals: Array(ordinals.map(String.init).joined(separator: ",").utf8), epoch: 0,
       to: &body)
-    return try resolve(String(decoding: body, as: UTF8.self))
+    return try resolve(String(decoding: body, as: UTF8.self), isOver: isOver)
   }
 
   /// Makes a page of alerts for the first devices.
@@ -261,18 +261,18 @@ final class ActivityWay {
     }.get()
   }
 
-  private func find(_ job: borrowing PushJob, apnsID: UUIDValue? = nil) throws -> PageResolution {
+  private func find(_ job: borrowing PushJob, apnsID: UUIDValue? = nil, isOver: Bool = false) throws -> PageResolution {
     let bytes = job.bytes
     let ordinals = (0..<job.page.count).map { job.page.ordinal($0, in: bytes.span) }
-    let finish = pages.finish(job, isOver: false, apnsID: apnsID, in: scope)
+    let finish = pages.finish(job, isOver: isOver, apnsID: apnsID, in: scope)
     let records = try wait { devices.records(of: ordinals, epoch: job.page.epoch, in: scope, then: $0) }.get()
     return try wait { finish(records.map { .found($0) }, $0) }.get()
   }
 
-  func resolve(_ text: String, apnsID: UUIDValue? = nil) throws -> [String: String] {
+  func resolve(_ text: String, apnsID: UUIDValue? = nil, isOver: Bool = false) throws -> [String: String] {
     var job = PushJob()
     try parse(text, into: &job)
-    let resolution = try find(job, apnsID: apnsID)
+    let resolution = try find(job, apnsID: apnsID, isOver: isOver)
     var tokens: [String: String] = [:]
     for entry in resolution.entries {
       guard case .token(let token, let device, _) = entry else { continue }

@@ -81,6 +81,20 @@ struct ActivityWayTests {
     #expect(try world.page(start("s4", "newest"), 0).isEmpty, "told twice")
   }
 
+  /// A copy of a start that ended long ago comes again, and its pages are looked up for their outcomes.
+  @Test func aStartWhoseTimeIsOver_leavesItsDeviceToAnother() throws {
+    let world = try ActivityWay(idAttribute: "herald.id")
+    defer { world.close() }
+    try world.register("d1", startToken: "aa01aa01")
+    let first = try start("s1", "d1", in: world)
+    #expect(try world.page(first, 0, isOver: true) == ["d1": "aa01aa01"])
+    let second = try start("s2", "d1", in: world)
+    #expect(try world.page(second, 0) == ["d1": "aa01aa01"])
+    try world.startEnded("s1", ordinal: 0, hasReached: true)
+    #expect(try world.page(second, 0) == ["d1": "aa01aa01"], "the end of s1 is not that of s2")
+    #expect(try world.page(first, 0, isOver: true).isEmpty)
+  }
+
   @Test func fromStartToEnd() throws {
     let world = try ActivityWay(idAttribute: "herald.id")
     defer { world.close() }

@@ -231,6 +231,21 @@ import Testing
     #expect(activity?.resolveStart(1, &other, now: 6_000) == .skipped(.over))
   }
 
+  /// Its time is over before anything is sent: another start has the device at once, and its end is not this one's.
+  @Test(arguments: [true, false]) func aStartThatIsNotSentTakesNoDevice(isAlert: Bool) throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    _ = try ActivityState.start(&activity, type: "Ride", digest: 1, job: 1, jobs: &jobs, now: 1_000)
+    var member: ActivityMember?
+    #expect(activity?.resolveStart(1, isAlert: isAlert, isOver: true, &member, now: 2_000) == .send, "for its outcome")
+    #expect(member == nil)
+    #expect(activity?.resolveStart(2, isAlert: isAlert, &member, now: 3_000) == .send)
+    let starting = member
+    #expect(activity?.resolveStart(1, isAlert: isAlert, isOver: true, &member, now: 4_000) == .skipped(.started))
+    #expect(activity?.resolveStart(2, isAlert: isAlert, isOver: true, &member, now: 4_000) == .send)
+    #expect(member == starting && member?.status == .starting, "a copy of it may be on its way")
+  }
+
   @Test func ofAClaimAndAPageTheFirstOneSends() {
     var member = ActivityMember()
     #expect(member.register([1], at: 10, now: 1_000) == .taken)

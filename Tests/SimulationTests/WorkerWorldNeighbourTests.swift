@@ -132,10 +132,11 @@ struct WorkerWorldNeighbourTests {
   /// - 700003685: the claim of a worker with a shorter timeout looked old at once, and a newer job of its collapse id overtook it.
   /// - 700002112, 700006628: a worker stood still; what it had not read yet was given up by RabbitMQ, and told.
   /// - 700008383: between two reads about a page, Redis went back to before its devices' words.
+  /// - 700002737, 700004467: a start expired, and was delivered again while the next one came: its pages held devices that they did not start.
   @Test(
     arguments: [
       100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001, 700_002_112, 700_002_473,
-      700_003_316, 700_003_685, 700_006_628, 700_008_383,
+      700_002_737, 700_003_316, 700_003_685, 700_004_467, 700_006_628, 700_008_383,
     ] as [UInt64])
   func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

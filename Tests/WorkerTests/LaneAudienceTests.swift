@@ -209,6 +209,32 @@ import Testing
     #expect(bench.world.settlements.last?.contains(mayBeRepeated ? #""starts":"y""# : #""starts":"n""#) == true)
   }
 
+  /// The clock was ahead when it was looked up, and no device was marked as being started: it is looked up again, before it starts or later,
+  /// also if its time will be over by then.
+  @Test(arguments: [false, true], [nil, 1] as [Int64?])
+  func startThatIsNotOverAfterAll_isLookedUpAgain(hasStarted: Bool, expiration: Int64?) {
+    var body = startPage
+    let bench = bench(body, retry: RetryPolicy(ageMaximumSeconds: 300))
+    if let expiration {
+      let at = bench.world.milliseconds / 1000 + expiration
+      body = body.replacing(#""revision""#, with: #""expiration":\#(at),"revision""#)
+      bench.world.bodies[0] = body
+    }
+    bench.world.tokens = [7: token(7)]
+    bench.world.namesNobody = !hasStarted
+    bench.world.admitsNothing = true
+    bench.consume(0..<1) { $0.enqueuedAt = bench.world.milliseconds }
+    bench.world.clockAheadMilliseconds = 600_000
+    bench.turn(hasStarted ? 2 : 1)
+    #expect(bench.world.pagesOver == [true] && bench.world.arrivals.count == (hasStarted ? 1 : 0))
+    bench.world.clockAheadMilliseconds = 0
+    bench.world.namesNobody = false
+    bench.world.admitsNothing = false
+    bench.turn()
+    #expect(bench.world.requests.isEmpty && bench.world.outcomes.isEmpty)
+    #expect(bench.world.retries.count == 1 && bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
+  }
+
   /// Redis has another page of its number by now: how its devices end would count for others there.
   @Test func aPageThatWasMadeAnewElsewhereTellsNothing() {
     let bench = bench(page("7,8"))

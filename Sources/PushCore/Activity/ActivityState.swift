@@ -441,14 +441,16 @@ package struct ActivityState: Hashable, Sendable {
   }
 
   /// Call before a start to a device: marks the device as starting, until its end is told to `ActivityMember.startEnded`. The same job may ask
-  /// again.
+  /// again. A start that is not sent any more marks nothing: another one may have the device at once.
   /// - Parameters:
   ///   - job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion to one,
   ///     and then a device may be started twice.
   ///   - isAlert: it is sent the fallback alert instead. Nobody is sent both.
   ///   - inputPushChannel: the channel that the start names.
+  ///   - isOver: it is not sent any more, because its time is over; the answer is for its outcome.
   package func resolveStart(
-    _ job: UInt64, isAlert: Bool = false, inputPushChannel: String? = nil, _ member: inout ActivityMember?, now: Int64
+    _ job: UInt64, isAlert: Bool = false, inputPushChannel: String? = nil, isOver: Bool = false,
+    _ member: inout ActivityMember?, now: Int64
   ) -> Started {
     let job = UInt32(truncatingIfNeeded: job)
     switch phase(now: now) {
@@ -459,7 +461,7 @@ package struct ActivityState: Hashable, Sendable {
     var known = member ?? ActivityMember()
     let isOnChannel = !isAlert && inputPushChannel.map { channel?.text.hasBytes(of: $0) ?? false } ?? false
     let answer = known.start(job, isAlert: isAlert, isOnChannel: isOnChannel)
-    member = known
+    if !isOver { member = known }
     return answer
   }
 }

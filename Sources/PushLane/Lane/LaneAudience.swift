@@ -78,6 +78,7 @@ extension Lane {
         }
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].givenUp != nil
+        jobs[job].isForOutcomes = isOver && jobs[job].givenUp == nil && jobs[job].job.isStartPage
         directory.find(
           jobs[job].job, isOver: isOver, mayPause: jobs[job].givenUp == nil && !hasExpired(job, now),
           settled: jobs[job].settledDevices, apnsID: jobs[job].metadata.apnsID,
@@ -98,8 +99,12 @@ extension Lane {
   /// may be in progress.
   mutating func isResolvedLongAgo(_ job: Ticket, _ now: Now) -> Bool {
     guard let resolvedAt = jobs[job].resolvedAt else { return false }
+    if wasNotOver(job, now) { return true }
     return now.monotonic.milliseconds(since: resolvedAt) >= settings.resolutionAgeMaximumMilliseconds
   }
+
+  /// A clock that was wrong when a start's page was looked up was put right. Another start may have its devices.
+  private mutating func wasNotOver(_ job: Ticket, _ now: Now) -> Bool { jobs[job].isForOutcomes && !isOver(job, now) }
 
   /// A page that became old, or was paused, before any of its targets started waits as a whole: one copy, and not one for each target.
   /// false: it is neither.
@@ -117,9 +122,12 @@ extension Lane {
   /// A target of a page that became old while it waited comes back in a copy, and its device is looked up again. false: it may be sent: it is
   /// not old, or its time would be over by then.
   mutating func putOffIfOld(_ send: Ticket, of job: Ticket, inPool pool: Int, _ now: Now) -> Bool {
-    guard isResolvedLongAgo(job, now),
-      let action = sends[send].delivery.becameOld(jobs[job].times, policy: settings.retry, now: now)
-    else { return false }
+    guard isResolvedLongAgo(job, now) else { return false }
+    var action = sends[send].delivery.becameOld(jobs[job].times, policy: settings.retry, now: now)
+    if action == nil, wasNotOver(job, now) {
+      action = sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now))
+    }
+    guard let action else { return false }
     queues[pool].popFirst(sends[send].jobClass, of: sends)
     waitingCount -= 1
     perform(action, send, now)

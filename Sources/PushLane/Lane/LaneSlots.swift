@@ -44,6 +44,8 @@ struct JobSlot: ~Copyable {
   private var isForeign = false
   /// A part of an audience: when the registry answered about it.
   private(set) var resolvedAt: Instant?
+  /// Of a page that starts an activity: its time was over when it was looked up, so no device is marked as being started.
+  var isForOutcomes = false
   /// Of an activity's broadcast: a newer one is in progress.
   private var isOvertaken = false
   /// A page of an audience, or an activity's broadcast: the registry is asked before it is sent.
@@ -134,6 +136,7 @@ struct JobSlot: ~Copyable {
     isTold = false
     isForeign = false
     resolvedAt = nil
+    isForOutcomes = false
     isOvertaken = false
     audience = nil
     isPart = false

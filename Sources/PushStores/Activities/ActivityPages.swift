@@ -197,7 +197,7 @@ package final class ActivityPages {
     }
     activities.resolveStart(
       of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
-      to: able.ordinals, devices: able.devices,
+      isOver: page.push.isOver, to: able.ordinals, devices: able.devices,
       lost: page.push.isOver ? nil : (page.attributesType, page.push.timestamp)
     ) { result in
       var answers: ArraySlice<ActivityState.Started>
@@ -217,6 +217,8 @@ package final class ActivityPages {
           case .send: resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
           case .superseded:
             resolution.supersede(token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+          // It was free for others: an earlier copy, whose time was over too, may have given it an outcome.
+          case .skipped where page.push.isOver: resolution.skip(device: record.id.utf8.span)
           case .skipped: resolution.skip()
           }
         case .asked(let record, _): resolution.ask(token(record), record)

@@ -217,7 +217,8 @@ package final class ActivityRegistry {
   ///     seconds; nil: not known). nil: nothing is sent.
   package func resolveStart(
     of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, inputPushChannel: String? = nil,
-    to ordinals: [UInt32], devices: [UInt32] = [], lost: (type: String, timestamp: Int64?)? = nil,
+    isOver: Bool = false, to ordinals: [UInt32], devices: [UInt32] = [],
+    lost: (type: String, timestamp: Int64?)? = nil,
     then: @escaping Then<[ActivityState.Started]>
   ) {
     change(id, ordinals, scope, devices: devices, hasTexts: false, then) { draft, now in
@@ -228,7 +229,7 @@ package final class ActivityRegistry {
       return .success(
         draft.members.indices.map {
           activity.resolveStart(
-            job, isAlert: areAlerts, inputPushChannel: inputPushChannel, &draft.members[$0], now: now)
+            job, isAlert: areAlerts, inputPushChannel: inputPushChannel, isOver: isOver, &draft.members[$0], now: now)
         })
     }
   }
