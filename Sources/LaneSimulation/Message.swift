@@ -23,6 +23,8 @@ package struct Message {
   package var enqueuedAt: Int64?
   /// When its first copy was received; for a copy that carries no other state.
   package var firstSeen: Int64?
+  /// As in `MessageMetadata`.
+  package var isSeenLate = false
   /// How often it was delivered without being settled.
   package var deliveryCount: UInt32 = 0
   /// The state of the earlier message that a copy in the queue of isolated jobs carries.

@@ -207,6 +207,7 @@ package struct SimulatedBroker: Broker {
     metadata.deliveryCount = message.deliveryCount
     metadata.carriedDeliveries = message.carriedDeliveries
     metadata.firstSeen = message.firstSeen
+    metadata.isSeenLate = message.isSeenLate
     metadata.isAmbiguous = message.isAmbiguous
     metadata.apnsID = message.apnsID
     metadata.claim = message.claim
@@ -234,9 +235,10 @@ package struct SimulatedBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     let targets = targets(body)
-    let message = Message(
+    var message = Message(
       body: body, state: state, jobClass: jobClass, targets: targets, enqueuedAt: metadata.enqueuedAt,
       carriedDeliveries: metadata.carriedDeliveries)
+    message.isSeenLate = metadata.isSeenLate
     if let reason = state.reason, reason == .serviceUnavailable || reason == .internalServerError {
       for target in targets {
         world.auditor.retried(
@@ -259,10 +261,11 @@ package struct SimulatedBroker: Broker {
         attempts: metadata.attempts, firstSeen: firstSeen, claim: metadata.claim,
         isAmbiguous: metadata.isAmbiguous, apnsID: $0, reason: nil)
     }
-    let message = Message(
+    var message = Message(
       body: body, state: state, jobClass: jobClass, targets: targets, enqueuedAt: metadata.enqueuedAt,
       firstSeen: firstSeen, carriedDeliveries: metadata.carriedDeliveries, isIsolated: true,
       isAmbiguous: metadata.isAmbiguous)
+    message.isSeenLate = metadata.isSeenLate
     return publish(targets) { world in
       for target in targets { world.auditor.brokerKeptCopy(of: target) }
       world.broker.isolated.append(message)

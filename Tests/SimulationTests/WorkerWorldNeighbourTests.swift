@@ -129,14 +129,16 @@ struct WorkerWorldNeighbourTests {
   /// - 600000763: a job was superseded, its confirm was lost, and it was delivered again after its time: it expired.
   /// - 700002473: eight transactional jobs waited for a pool that cannot connect, and bulk ones behind them, in front of another pool's.
   /// - 700003316: an accepted job came again to a lane that remembered a newer one from a silence of Redis: it was superseded.
-  /// - 700003685: the claim of a worker with a shorter timeout looked old at once, and a newer job of its collapse id overtook it.
+  /// - 700003685, 700004867: the claim of a worker with a shorter timeout looked old at once, and a newer job of its collapse id overtook it.
   /// - 700002112, 700006628: a worker stood still; what it had not read yet was given up by RabbitMQ, and told.
   /// - 700008383: between two reads about a page, Redis went back to before its devices' words.
-  /// - 700002737, 700004467: a start expired, and was delivered again while the next one came: its pages held devices that they did not start.
+  /// - 700002737, 700004467: a start expired and was delivered again while the next one came: it held devices that it did not start.
+  /// - 700004566: a batch lost its confirms, and its copies failed before it was delivered again.
   @Test(
     arguments: [
-      100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001, 700_002_112, 700_002_473,
-      700_002_737, 700_003_316, 700_003_685, 700_004_467, 700_006_628, 700_008_383,
+      100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001, 700_002_112,
+      700_002_473, 700_002_737, 700_003_316, 700_003_685, 700_004_467, 700_004_566, 700_004_867, 700_006_628,
+      700_008_383,
     ] as [UInt64])
   func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

@@ -116,6 +116,8 @@ final class LaneBenchWorld {
   var admittedRegistrations: [Int64?] = []
   var outcomes: [String] = []
   var retries: [RetryState] = []
+  /// Of the messages that retry copies and isolated ones replaced.
+  var replaced: [MessageMetadata] = []
   /// When they were last put off because their job is paused.
   var retriesPausedAt: [Int64?] = []
   var retryDelays: [Int] = []
@@ -236,6 +238,7 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.retries.append(state)
+    world.replaced.append(copy metadata)
     world.retriesPausedAt.append(metadata.pausedAt)
     world.retryDelays.append(delaySeconds)
     world.retryBodies.append(String(decoding: body, as: UTF8.self))
@@ -246,6 +249,7 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.isolatedCount += 1
+    world.replaced.append(copy metadata)
     return published(.isolated)
   }
 

@@ -19,7 +19,7 @@ import Testing
     (metadata.timestamp, metadata.order, metadata.firstSeen, metadata.pausedAt) = (1, 1, 1, 1)
     (metadata.attempts, metadata.claim, metadata.carriedDeliveries, metadata.redeliveries, metadata.startWaits) =
       (1, 1, 1, 1, 1)
-    (metadata.isAmbiguous, metadata.isReplay, metadata.isReturning) = (true, true, true)
+    (metadata.isAmbiguous, metadata.isReplay, metadata.isReturning, metadata.isSeenLate) = (true, true, true, true)
     (metadata.apnsID, metadata.undelivered) = (UUIDValue(high: 1, low: 2), .unroutable)
     let cursor = ExpansionCursor(step: 1, ordinal: 1, pages: 1, devices: 1)
     let described = RabbitMQPublishProperties()
@@ -55,5 +55,67 @@ import Testing
       frame.withBytes { AMQPPropertiesReader.read($0.extracting(7..<$0.count - 1), into: &read) }
       #expect(read.traceparent.count == 4096 && read.tracestate.count == 4096, "\(name)")
     }
+  }
+  /// The copy's first receipt is that of a later delivery: what the earlier ones left may have ended before. So it may with what RabbitMQ
+  /// gave up, of which nobody knows how often it was delivered.
+  @Test(arguments: [nil, 1_799_999_900] as [Int64?])
+  func whatWasDeliveredBefore_mayHaveEndedBeforeItsCopy(timestamp: Int64?) throws {
+    let earliest = (timestamp ?? 0) * 1_000
+    let described = RabbitMQPublishProperties()
+    func copy(_ describe: () -> Void) -> MessageMetadata {
+      describe()
+      var frame = ByteQueue()
+      described.properties.appendFrame(channel: 1, bodyCount: 1, to: &frame)
+      var read = MessageMetadata()
+      frame.withBytes { AMQPPropertiesReader.read($0.extracting(7..<$0.count - 1), into: &read) }
+      return read
+    }
+    let bench = LaneBench()
+    let world = bench.world
+    world.targetCount = 2
+    bench.consume(0..<1) { ($0.timestamp, $0.deliveryCount) = (timestamp, 1) }
+    bench.turn()
+    var retry = try #require(world.retries.last)
+    var waited = copy { described.describeRetry(retry, world.replaced[0]) }
+    world.deliver(0) { $0 = waited }
+    bench.turn(60)
+    #expect(world.arrivals.map(\.publishedAt) == [earliest, earliest] && world.arrivals.allSatisfy(\.isReturning))
+    // Also if that copy is lost in its turn.
+    waited.deliveryCount = 1
+    bench.consume(0..<1) { $0 = waited }
+    bench.turn()
+    retry = try #require(world.retries.dropFirst().last)
+    waited = copy { described.describeRetry(retry, world.replaced[1]) }
+    world.deliver(0) { $0 = waited }
+    bench.turn(60)
+    #expect(world.arrivals.suffix(2).map(\.publishedAt) == [earliest, earliest])
+    world.deliver(1) { ($0.timestamp, $0.deliveryCount) = (timestamp, 3) }
+    bench.turn()
+    try #require(world.isolatedCount == 1)
+    let isolated = copy { described.describeIsolated(.bulk, firstSeen: world.milliseconds, world.replaced[2]) }
+    world.targetCount = 1
+    world.deliver(1, isIsolated: true) { $0 = isolated }
+    bench.turn(60)
+    #expect(world.arrivals.count == 5 && world.arrivals.last?.publishedAt == earliest)
+    var given = MessageMetadata()
+    given.timestamp = timestamp
+    let returned = copy {
+      described.describeReturned(.bulk, deliveries: 0, cursor: nil, .expired, routingKey: "", given)
+    }
+    world.deliver(2) { $0 = returned }
+    bench.turn()
+    let last = try #require(world.arrivals.last)
+    #expect(world.arrivals.count == 6 && last.publishedAt == earliest && last.isRedelivered)
+    // What is delivered for the first time has not ended before.
+    world.admission = .limited(retryAfterMilliseconds: 1_000)
+    let received = world.milliseconds
+    world.deliver(3) { $0.timestamp = timestamp }
+    bench.turn()
+    #expect(world.arrivals.last?.isRedelivered == false)
+    retry = try #require(world.retries.dropFirst(2).last)
+    let delayed = copy { described.describeRetry(retry, world.replaced[3]) }
+    world.deliver(3) { $0 = delayed }
+    bench.turn()
+    #expect(world.arrivals.last.map { $0.publishedAt > received } == true)
   }
 }

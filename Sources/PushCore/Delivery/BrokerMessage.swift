@@ -22,6 +22,8 @@ package struct MessageMetadata: Sendable {
   package var attempts: UInt32 = 0
   /// `x-herald-first-seen`: when the first copy was received, Unix milliseconds.
   package var firstSeen: Int64?
+  /// `x-herald-seen-late`: it was delivered before `firstSeen`, or may have been: it may have ended before that.
+  package var isSeenLate = false
   /// `x-herald-claim`: as `JobArrival.earlierClaim`.
   package var claim: UInt32 = 0
   /// `x-herald-ambiguous`: an earlier attempt may have reached APNs.
@@ -72,6 +74,7 @@ package struct MessageMetadata: Sendable {
     deliveryCount = 0
     attempts = 0
     firstSeen = nil
+    isSeenLate = false
     claim = 0
     isAmbiguous = false
     apnsID = nil

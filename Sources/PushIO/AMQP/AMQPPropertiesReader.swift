@@ -180,6 +180,8 @@ enum AMQPPropertiesReader {
         metadata.isAmbiguous = flag
       } else if name.equals("x-herald-replay") {
         metadata.isReplay = flag
+      } else if name.equals("x-herald-seen-late") {
+        metadata.isSeenLate = flag
       } else if name.equals("x-herald-returning") {
         metadata.isReturning = flag
       }

@@ -30,6 +30,7 @@ package struct RabbitMQPublishProperties {
     passOn(metadata)
     properties.addHeader("x-herald-attempts", Int64(state.attempts))
     properties.addHeader("x-herald-first-seen", state.firstSeen)
+    if metadata.isSeenLate { properties.addHeader("x-herald-seen-late", true) }
     if state.claim > 0 { properties.addHeader("x-herald-claim", Int64(state.claim)) }
     properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
     if let apnsID = state.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
@@ -49,6 +50,7 @@ package struct RabbitMQPublishProperties {
     passOn(metadata)
     properties.addHeader("x-herald-attempts", Int64(metadata.attempts))
     properties.addHeader("x-herald-first-seen", firstSeen)
+    if metadata.isSeenLate { properties.addHeader("x-herald-seen-late", true) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
@@ -133,6 +135,8 @@ package struct RabbitMQPublishProperties {
     if !metadata.replyTo.isEmpty { properties.setReplyTo(metadata.bytes.span.extracting(metadata.replyTo.range)) }
     if metadata.attempts > 0 { properties.addHeader("x-herald-attempts", Int64(metadata.attempts)) }
     if let firstSeen = metadata.firstSeen { properties.addHeader("x-herald-first-seen", firstSeen) }
+    // How often it was delivered before is lost.
+    if metadata.isSeenLate || metadata.firstSeen == nil { properties.addHeader("x-herald-seen-late", true) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     if metadata.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }

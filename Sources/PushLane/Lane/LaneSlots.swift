@@ -69,7 +69,7 @@ struct JobSlot: ~Copyable {
   @inline(__always)
   private var publishedAt: Int64 {
     let seconds = metadata.timestamp ?? 0
-    return max(metadata.firstSeen ?? 0, seconds > receivedAt / 1_000 ? 0 : seconds * 1_000)
+    return max(metadata.isSeenLate ? 0 : metadata.firstSeen ?? 0, seconds > receivedAt / 1_000 ? 0 : seconds * 1_000)
   }
   /// It takes over claims and does not wait for them. A worker that lost a delivery usually lives and gets its answer within a second, so a
   /// redelivered job waits once. But a possible poison job should crash this worker here, where it is isolated.
@@ -84,7 +84,8 @@ struct JobSlot: ~Copyable {
       send.hasAsked || isLate || now.milliseconds(since: received) >= settings.orderAgeMaximumMilliseconds
     return JobArrival(
       enqueuedAt: enqueuedAt, order: order(hasWaited: hasWaited), claim: send.askedClaim, earlierClaim: send.claim,
-      isReturning: metadata.firstSeen != nil, isRedelivered: metadata.deliveryCount > 0 || isLate || send.hasAsked,
+      isReturning: metadata.firstSeen != nil,
+      isRedelivered: metadata.deliveryCount > 0 || metadata.isSeenLate || isLate || send.hasAsked,
       publishedAt: publishedAt,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims,
       isDropped: settings.onLimit == .drop && metadata.attempts == 0 && !metadata.isAmbiguous,
@@ -148,6 +149,7 @@ struct JobSlot: ~Copyable {
     broker.copyDelivery(into: &job, metadata: &metadata)
     metadata.boundTimes(now: receivedAt)
     sentAt = max(sentAt, metadata.enqueuedAt ?? 0)
+    if metadata.firstSeen == nil, metadata.deliveryCount > 0 { metadata.isSeenLate = true }
     metadata.isReturning = metadata.order != nil || metadata.firstSeen != nil || metadata.isReplay
     hasBroughtPoint = metadata.order.map { $0 > 0 } ?? false
     if !hasBroughtPoint {
