@@ -1,5 +1,8 @@
 import Foundation
+import PushCore
 import PushIO
+import PushLane
+import PushStores
 import TestSupport
 import Testing
 
@@ -22,6 +25,44 @@ extension WorkerAudienceTests {
       outcome.detail?.hasPrefix("to.users: the job expired while its devices could not be read: ") ?? false
         && outcome.detail?.contains("does something else use this key?") ?? false, "\(outcome.detail ?? "")")
     #expect(try world.jobs("show", "lost").errors.contains("lost is not known"))
+  }
+
+  /// Redis refuses for a moment, as where a connection is lost, and jobs expire meanwhile: each of their devices has its end all the same.
+  @Test func jobsThatExpireWhileRedisIsSilent_haveAnEndForEachDevice() throws {
+    let redis = try RedisServer()
+    let world = try AudienceWorld("silent", redis: redis)
+    let store = world.registry.store
+    try world.registry.register(0..<5)
+    try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
+    // What the first step of one of them did.
+    let _: ExpansionStore.Opening = try world.registry.wait {
+      store.open(
+        "rest", in: world.registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false,
+        metadata: MessageMetadata(), body: Array(#"{"id":"rest","app":"com.example.app"}"#.utf8), then: $0)
+    }
+    _ = try world.registry.wait {
+      store.fix("rest", step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5, then: $0)
+    }
+    // Of what a worker does here only the look-up of a segment needs it.
+    try redis.cli(["ACL", "SETUSER", "worker", "on", ">p", "~\(world.world.prefix):*", "+@all", "-sscan"])
+    let worker = try world.world.startWorker(
+      configuration: world.world.configuration(redisURL: "redis://worker:p@127.0.0.1:\(redis.port)/0"))
+    #expect(world.world.waitUntilReady(), "\(worker.log)")
+    let end = Int64(Date().timeIntervalSince1970) + 5
+    for id in ["rest", "whole"] {
+      try world.publish(id, to: #"{"segment":"ALL"}"#, more: #""expiration":\#(end),"#)
+    }
+    #expect(worker.waitForLine("NOPERM", "audiences wait"), "\(worker.log)")
+    // They are read once a second.
+    Thread.sleep(until: Date(timeIntervalSince1970: Double(end + 4)))
+    try redis.cli(["ACL", "SETUSER", "worker", "+sscan"])
+    for (id, count) in [("rest", 2), ("whole", 5)] {
+      let outcome = try world.waitForEnd(of: id)
+      #expect(outcome.outcome == "completed" && outcome.detail == nil, "\(outcome)")
+      #expect(outcome.summary?["devices"] == 5 && outcome.summary?["expired"] ?? 0 >= count, "\(outcome)")
+    }
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+    redis.stop()
   }
 
   /// The same of a start and an update of an activity.

@@ -134,11 +134,12 @@ struct WorkerWorldNeighbourTests {
   /// - 700008383: between two reads about a page, Redis went back to before its devices' words.
   /// - 700002737, 700004467: a start expired and was delivered again while the next one came: it held devices that it did not start.
   /// - 700004566: a batch lost its confirms, and its copies failed before it was delivered again.
+  /// - 700007161: a start expired while its second step waited for Redis: its summary lacked the devices of that step.
   @Test(
     arguments: [
       100_000_000, 100_000_001, 100_000_002, 100_000_003, 600_000_763, 700_000_000, 700_000_001, 700_002_112,
       700_002_473, 700_002_737, 700_003_316, 700_003_685, 700_004_467, 700_004_566, 700_004_867, 700_006_628,
-      700_008_383,
+      700_007_161, 700_008_383,
     ] as [UInt64])
   func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

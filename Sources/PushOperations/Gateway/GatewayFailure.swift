@@ -9,7 +9,7 @@ package enum GatewayFailure: Error, Sendable, CustomStringConvertible {
 
   init(_ failure: SegmentFailure) {
     switch failure {
-    case .redis, .foreign: self = .unavailable("\(failure)")
+    case .redis, .unreadable, .foreign: self = .unavailable("\(failure)")
     case .filter: self = .filter("\(failure)")
     }
   }

@@ -16,8 +16,8 @@ package final class ActivityTaker {
     case superseded(number: UInt32)
     /// The job is invalid.
     case refused(JobError)
-    /// Redis did not answer: the reason, for people.
-    case failed(String)
+    /// Redis did not answer, or what it holds cannot be read.
+    case failed(ActivityRegistryFailure)
   }
 
   private let activities: ActivityRegistry
@@ -184,7 +184,7 @@ package final class ActivityTaker {
     switch failure {
     case .refused(_, let refusal): .refused(JobError(field: field, rule: refusal.text))
     case .invalid(let error): .refused(error)
-    case .contended, .redis, .unreadable: .failed("\(failure)")
+    case .contended, .redis, .unreadable: .failed(failure)
     }
   }
 

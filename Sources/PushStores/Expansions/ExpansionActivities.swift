@@ -41,12 +41,13 @@ extension ExpansionRunner {
         ) { [self] part in
           guard !delivery.isGone else { return }
           switch part {
-          case .failed(let text), .refused(let text): later(delivery, step, text)
+          case .failed(let failure): later(delivery, step, failure)
+          case .refused(let text): later(delivery, step, ReadingFailure(unreadable: text))
           case .found(let ordinals, _, _, _):
             devices.fingerprints(of: ordinals, since: generation, in: step.scope) { [self] result in
               guard !delivery.isGone else { return }
               switch result {
-              case .failure(let failure): later(delivery, step, "\(failure)")
+              case .failure(let failure): later(delivery, step, ReadingFailure(failure))
               case .success(let fingerprints): take(delivery, step, leaving: (ordinals, fingerprints))
               }
             }
@@ -67,7 +68,7 @@ extension ExpansionRunner {
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let activity):
         guard
           let refusal = ActivityState.refusal(
@@ -102,7 +103,7 @@ extension ExpansionRunner {
 
   private func taken(_ taken: ActivityTaker.Taken, _ delivery: ExpansionDelivery, _ step: Step) {
     guard !delivery.isGone else { return }
-    if case .failed(let text) = taken { return later(delivery, step, text) }
+    if case .failed(let failure) = taken { return later(delivery, step, ReadingFailure(failure)) }
     unreadable.forget(step)
     switch taken {
     case .publish(let body):
@@ -120,7 +121,7 @@ extension ExpansionRunner {
     case .early: waitForStart(delivery, step)
     case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
     case .refused(let error): withdraw(.invalid(error.detail), delivery, step)
-    case .failed(let text): later(delivery, step, text)
+    case .failed(let failure): later(delivery, step, ReadingFailure(failure))
     }
   }
 
@@ -212,12 +213,12 @@ extension ExpansionRunner {
     devices.epoch(in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let epoch):
         activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
-          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .failure(let failure): later(delivery, step, ReadingFailure(failure))
           case .success(let live):
             let next = live.ordinals.last.map { $0 &+ 1 } ?? delivery.ordinal
             let parts = Parts(epoch: epoch, generation: generation, usual: live.ordinals)

@@ -31,7 +31,7 @@ extension ExpansionRunner {
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let activity):
         let known = activity?.startRevision == nil ? nil : activity?.updateWay
         switch known ?? .undecided {
@@ -67,13 +67,13 @@ extension ExpansionRunner {
     activities.members(id, in: step.scope, limit: ExpansionRunner.countedDevices) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success([]): then([], 0)
       case .success(let members):
         reader.split(members.sorted(), by: .withChannels, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
-          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .failure(let failure): later(delivery, step, ReadingFailure(failure))
           case .success(let (able, _)): then(Set(members), able.count)
           }
         }
@@ -95,7 +95,7 @@ extension ExpansionRunner {
     ) { [self] part in
       guard !delivery.isGone else { return }
       switch part {
-      case .failed(let text): later(delivery, step, text)
+      case .failed(let failure): later(delivery, step, failure)
       // The way stays open, for the same start once there is such an audience. Nothing is stored of this job: what is forgotten under its id
       // would be a twin's.
       case .refused(let text):
@@ -105,7 +105,7 @@ extension ExpansionRunner {
         reader.split(ordinals, by: .withChannels, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
-          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .failure(let failure): later(delivery, step, ReadingFailure(failure))
           case .success(let (able, _)):
             let counted = counted + able.count { !members.contains($0) }
             guard counted <= maximum, let next else { return then(counted > maximum) }
@@ -182,7 +182,7 @@ extension ExpansionRunner {
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let activity):
         guard activity?.channel != nil else { return then() }
         store.expectBroadcast(step.id) { [self] result in

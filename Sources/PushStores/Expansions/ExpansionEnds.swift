@@ -100,7 +100,8 @@ extension ExpansionRunner {
     ) { [self] part in
       guard !delivery.isGone else { return }
       switch part {
-      case .failed(let text), .refused(let text): later(RedisClient.Failure(text: text))
+      case .failed(let failure): later(RedisClient.Failure(text: failure.text))
+      case .refused(let text): later(RedisClient.Failure(text: text))
       case .found(let ordinals, _, _, let epoch):
         activities.outOfReach(ordinals, of: id, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }

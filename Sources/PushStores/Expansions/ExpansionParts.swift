@@ -48,13 +48,13 @@ extension ExpansionRunner {
       activities.state(id, in: step.scope) { [self] result in
         guard !delivery.isGone else { return }
         switch result {
-        case .failure(let failure): later(delivery, step, "\(failure)")
+        case .failure(let failure): later(delivery, step, ReadingFailure(failure))
         case .success(let activity):
           guard let channel = activity?.channel else { return then(parts) }
           reader.split(parts.usual, by: .withChannels, in: step.scope) { [self] result in
             guard !delivery.isGone else { return }
             switch result {
-            case .failure(let failure): later(delivery, step, "\(failure)")
+            case .failure(let failure): later(delivery, step, ReadingFailure(failure))
             case .success(let (able, others)):
               then(
                 Parts(
@@ -74,7 +74,7 @@ extension ExpansionRunner {
     reader.split(parts.usual, by: .toStart(type), in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let (able, others)):
         then(Parts(epoch: parts.epoch, generation: parts.generation, usual: able, alerted: others))
       }

@@ -253,7 +253,7 @@ final class ExpansionRunner {
     ) { [self] part in
       guard !delivery.isGone else { return }
       switch part {
-      case .failed(let text): later(delivery, step, text)
+      case .failed(let failure): later(delivery, step, failure)
       case .refused(let text) where step.cursor.step == 0:
         refuseStep(delivery, step, text)
       case .refused(let text):
@@ -274,7 +274,7 @@ final class ExpansionRunner {
     devices.fingerprints(of: parts.ordinals, since: parts.generation, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let fingerprints):
         let pages = parts.pages(of: settings.pageDevices, fingerprints: fingerprints)
         fix(delivery, step, pages, counted: 0, next: next, given: given)

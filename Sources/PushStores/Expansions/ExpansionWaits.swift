@@ -119,21 +119,21 @@ extension ExpansionRunner {
   }
 
   /// What the step needs could not be read, and nothing of it is published. It is retried, but not for ever: what is wrong may be wrong for good, such as another program's
-  /// value in a key. The job may be older than its maximum age, because it was paused: what counts is since when nothing could be read.
-  func later(_ delivery: ExpansionDelivery, _ step: Step, _ text: String) {
+  /// value in a key. The job may be older than its maximum age, because it was paused: what counts is since when nothing could be read. And
+  /// a job that expires while Redis is silent waits for it like all others: else its outcome would lack the devices that were not found.
+  func later(_ delivery: ExpansionDelivery, _ step: Step, _ failure: ReadingFailure) {
     let now = loop.now
     let isExpired = settings.retry.isExpired(
       enqueuedAt: now.unixMilliseconds, expiration: step.expiration, now: now)
     let since = unreadable.since(step, now: now.monotonic)
-    guard isExpired || now.monotonic.milliseconds(since: since) >= settings.retry.ageMaximumSeconds * 1_000 else {
-      return again(delivery, step, text)
-    }
+    let isLong = now.monotonic.milliseconds(since: since) >= settings.retry.ageMaximumSeconds * 1_000
+    guard isLong || isExpired && failure.isUnreadable else { return again(delivery, step, failure.text) }
     unreadable.forget(step)
-    let why = "\(isExpired ? "the job expired while " : "")its devices could not be read: \(text)"
+    let why = "\(isExpired ? "the job expired while " : "")its devices could not be read: \(failure.text)"
+    notice(.error, "the job \(step.id) for an audience: \(why)")
     guard step.cursor.step == 0 else { return endEarly(delivery, step, because: why) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-    notice(.error, "the job \(step.id) for an audience: \(why)")
     refuseJob(delivery, job, "to.\(job.targetKind): \(why)", as: isExpired ? .expired : .failed, id: step.id)
   }
 

@@ -10,8 +10,8 @@ final class RegistryAudiences {
     case found(ordinals: [UInt32], next: UInt32?, given: UInt32, epoch: UInt64)
     /// There is no such audience: the reason, for people.
     case refused(String)
-    /// The registry did not answer: the reason, for people.
-    case failed(String)
+    /// It could not be read.
+    case failed(ReadingFailure)
   }
 
   private let evaluator: SegmentEvaluator
@@ -30,7 +30,7 @@ final class RegistryAudiences {
     evaluator.open(audience, in: scope, unixMilliseconds: unixMilliseconds) { result in
       switch result {
       case .failure(.filter(let error)): then(.refused("\(error)"))
-      case .failure(let failure): then(.failed("\(failure)"))
+      case .failure(let failure): then(.failed(ReadingFailure(failure)))
       case .success(let reader): RegistryAudiences.collect(reader, from: ordinal, maximum: maximum, then: then)
       }
     }
@@ -84,7 +84,7 @@ final class RegistryAudiences {
       return true
     } then: { result in
       switch result {
-      case .failure(let failure): then(.failed("\(failure)"))
+      case .failure(let failure): then(.failed(ReadingFailure(failure)))
       case .success:
         let given = UInt32(clamping: reader.chunkCount * OrdinalChunk.count)
         then(.found(ordinals: ordinals, next: next, given: given, epoch: reader.epoch))

@@ -195,5 +195,5 @@ extension RegistryKeys {
 }
 
 extension RedisClient.Failure {
-  var failure: SegmentFailure { .redis(text) }
+  var failure: SegmentFailure { isForeignData ? .unreadable(text) : .redis(text) }
 }
