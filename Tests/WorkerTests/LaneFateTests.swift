@@ -32,4 +32,36 @@ import Testing
     bench.turn()
     #expect(bench.world.arrivals.map(\.isRedelivered) == [false, true, false], "what is read a second later is new")
   }
+
+  /// An end that came while it stood still is not older than what it reads then: its copies say when that may have been sent.
+  @Test func copiesOfWhatIsReadAfterAStandstillKeepTheTimeBeforeIt() {
+    let bench = LaneBench()
+    bench.consume(0..<0)
+    bench.turn()
+    let before = bench.world.milliseconds
+    bench.world.milliseconds += 25_000
+    bench.world.admission = .limited(retryAfterMilliseconds: 1_000)
+    bench.world.deliver(0)
+    // Its producer published this one meanwhile.
+    bench.world.deliver(1) {
+      $0.timestamp = before / 1_000 + 20
+      $0.enqueuedAt = (before / 1_000 + 20) * 1_000
+    }
+    bench.turn()
+    #expect(bench.world.retries.map(\.firstSeen) == [before, (before / 1_000 + 20) * 1_000])
+  }
+
+  /// Somebody puts the clock back while it reads what waited.
+  @Test func whatWasSentEarlier_wasNotSentLaterThanNow() {
+    func now(_ seconds: Int64, clock: Int64) -> Now {
+      Now(monotonic: Instant(nanoseconds: seconds * 1_000_000_000), unixMilliseconds: clock)
+    }
+    var state = HeldUpState(now: now(0, clock: 50_000))
+    state.turn(now(0, clock: 50_000))
+    #expect(state.earliest(now(0, clock: 50_000)) == 50_000)
+    state.turn(now(20, clock: 70_000))
+    #expect(state.earliest(now(20, clock: 70_000)) == 50_000)
+    #expect(state.earliest(now(20, clock: 40_000)) == 40_000)
+    #expect(state.earliest(now(21, clock: 71_000)) == 71_000, "what waited is read")
+  }
 }

@@ -19,6 +19,8 @@ package struct HeldUpState: Sendable {
     turnedAt = now
   }
 
-  /// When the broker sent what is read now, at the earliest, Unix milliseconds.
-  package func earliest(_ now: Now) -> Int64 { now.monotonic < until ? since : now.unixMilliseconds }
+  /// When the broker sent what is read now, at the earliest, Unix milliseconds; never later than now, also where the clock was put back.
+  package func earliest(_ now: Now) -> Int64 {
+    now.monotonic < until ? min(since, now.unixMilliseconds) : now.unixMilliseconds
+  }
 }
