@@ -15,6 +15,9 @@ enum ScriptedPool {
   case refusing
   /// No connection opens.
   case unreachable
+  /// Each connection answers so many requests after 20 ms, and then no more: what comes then has no room, or hangs. Another connection opens
+  /// a second later, while there are fewer than eight; each lives for ten seconds.
+  case stalling(afterAnswers: Int, hangs: Bool)
 
   static let timeoutMilliseconds: Int64 = 10_000
 }
@@ -74,11 +77,14 @@ struct ScriptedPush: PushService {
   let pools: ScriptedPools
   private var answers: [[(at: Int64, id: String, answer: PushAnswer)]]
   private var heads: [Int]
+  /// Of a stalling pool: its connections, and the requests that each took.
+  private var connections: [[(openedAt: Int64, taken: Int)]]
 
   init(_ pools: ScriptedPools) {
     self.pools = pools
     answers = pools.pools.map { _ in [] }
     heads = pools.pools.map { _ in 0 }
+    connections = pools.pools.map { _ in [] }
   }
 
   private func onWire(_ pool: Int) -> Int { answers[pool].count - heads[pool] }
@@ -87,13 +93,28 @@ struct ScriptedPush: PushService {
     PoolIndex(UInt16(String(decoding: job.bytes[job.app.range], as: UTF8.self).dropFirst("com.example.".count)) ?? 0)
   }
 
-  mutating func maintain(now: Now) {}
+  mutating func maintain(now: Now) {
+    for (pool, kind) in pools.pools.enumerated() {
+      guard case .stalling(let answers, _) = kind else { continue }
+      let time = pools.world.milliseconds
+      connections[pool].removeAll { time - $0.openedAt >= ScriptedPool.timeoutMilliseconds }
+      let last = connections[pool].last
+      if last == nil || last.map({ $0.taken >= answers && time - $0.openedAt >= 1_000 }) == true,
+        connections[pool].count < 8
+      {
+        connections[pool].append((time, 0))
+      }
+    }
+  }
 
   private func streams(_ pool: Int) -> Int {
     switch pools.pools[pool] {
     case .answering(_, let streams), .answeringTogether(_, let streams): streams
     case .silent, .refusing: 4_000
     case .unreachable: 0
+    case .stalling(_, true): 1_000 * connections[pool].count
+    case .stalling(let answers, false):
+      onWire(pool) + connections[pool].reduce(0) { $0 + max(0, answers - $1.taken) }
     }
   }
 
@@ -123,9 +144,20 @@ struct ScriptedPush: PushService {
       answer.reason = .serviceUnavailable
     case .unreachable:
       break
+    case .stalling(let answers, _):
+      answer.status = 200
+      if let open = connections[index].firstIndex(where: { $0.taken < answers }) {
+        connections[index][open].taken += 1
+      } else {
+        after = ScriptedPool.timeoutMilliseconds
+        answer = PushAnswer(ticket: ticket, kind: .timedOut)
+      }
     }
     let id = String(decoding: job.bytes[job.id.range], as: UTF8.self)
-    answers[index].append((pools.world.milliseconds + after, id, answer))
+    let at = pools.world.milliseconds + after
+    var place = answers[index].count
+    while place > heads[index], answers[index][place - 1].at > at { place -= 1 }
+    answers[index].insert((at, id, answer), at: place)
     pools.requests[id, default: 0] += 1
     pools.taken[index] += 1
     pools.peak[index] = max(pools.peak[index], onWire(index))
@@ -306,7 +338,7 @@ final class ScriptedLanes {
         drainTimeoutMilliseconds: 1000, randomSeed: UInt64(number + 1))
       adjust(&settings)
       lane = Lane(
-        broker: ScriptedBroker(pools.queues, prefetch: prefetch / 2),
+        broker: ScriptedBroker(pools.queues, prefetch: LaneSettings.deliveriesMaximum(ofPrefetch: prefetch)),
         state: MemoryAdmissionStore(settings: AdmissionMemory.Settings()), push: ScriptedPush(pools), clock: time,
         settings: settings)
     }
@@ -316,7 +348,7 @@ final class ScriptedLanes {
   private let time = ScriptedTime()
   private let lanes: [Holder]
 
-  /// - Parameter prefetch: half of it for each class.
+  /// - Parameter prefetch: half of it for each class, at least two.
   init(
     _ count: Int, prefetch: Int = 2_000, _ pools: [ScriptedPool], _ adjust: (inout LaneSettings) -> Void = { _ in }
   ) {

@@ -97,7 +97,7 @@ import Testing
   }
 
   @Test func requestsThatAreNeverAnsweredNameTheirStep() {
-    let bench = Bench(jobs: 5)
+    let bench = Bench(jobs: 1)
     bench.switches.latencyMilliseconds = nil
     bench.play(untilSecond: 16)
     #expect(bench.problems.first?.hasSuffix("is at \"sent\"") == true, "\(bench.problems)")

@@ -180,14 +180,14 @@ import Testing
     #expect(accepted == 20_000)
   }
 
-  /// APNs that is full, not stuck: 500 a second.
+  /// APNs that is full, not stuck: 500 a second. What would wait for more than a second is put off.
   @Test func aFullPoolIsNotStuck() {
     let lanes = ScriptedLanes(1, [.answering(afterMilliseconds: 100, streams: 50)])
     let pools = lanes.pools
     for _ in 0..<3_000 { pools.publish(pool: 0) }
     lanes.play(milliseconds: 7_000)
     let (accepted, retries) = (pools.acceptedAt.count, lanes.retries)
-    #expect(accepted == 3_000 && retries == 0)
+    #expect(accepted == 3_000 && 0 < retries && retries < 12_000)
   }
 
   private struct Ended: Decodable {

@@ -17,9 +17,6 @@ package struct ShareState: Sendable {
     package var maximum: Int
     /// Looks without a good answer that make a pool stuck; an answer that took longer is slow, and so is no good one.
     package var stuckLooks: UInt32 = 15
-    /// Looks after which a good answer is late: with all that it may have on the wire, the pool takes so long for a backlog that others
-    /// must not wait behind it.
-    package var lateLooks: UInt32 = 3
     /// Between two looks.
     package var lookMilliseconds: Int64 = 100
 

@@ -37,8 +37,8 @@ package struct RabbitMQSettings: Sendable {
     self.topology = topology
     self.laneName = laneName
     self.randomSeed = randomSeed
-    prefetchTransactional = UInt16(prefetch / 2)
-    prefetchBulk = UInt16(prefetch - prefetch / 2)
+    prefetchTransactional = UInt16(LaneSettings.deliveriesMaximum(ofPrefetch: prefetch))
+    prefetchBulk = UInt16(LaneSettings.deliveriesMaximum(ofPrefetch: prefetch + 1))
     outcomesAreMandatory = topology.resultsLog != nil
   }
 }

@@ -48,9 +48,10 @@ package struct Lane<
   var waitingCount = 0
   /// Jobs with a request on the wire, by class; without orphans.
   var jobsOnWire = [0, 0]
-  /// Looks at the pools' shares so far, and when the next one is due; how many pools were stuck at the last one, how many others in use.
+  /// Looks at the pools' shares so far, and when the next one is due; how many pools were stuck at the last one, how many others in use, and
+  /// of which classes the broker could deliver few more.
   var (shareLook, nextShareLook) = (UInt32(0), Instant(nanoseconds: .min))
-  var (stuckPools, movingPools, usedPools) = (0, 0, 0)
+  var (stuckPools, movingPools, usedPools, hasFewDeliveries) = (0, 0, 0, [false, false])
   /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
   /// Sends with a message that is to be published, by its destination, and what each destination answers.
@@ -136,11 +137,6 @@ package struct Lane<
     acknowledge(now)
     advanceDrain(now)
     state.flush(now: now)
-  }
-
-  /// Records how long the loop's turn took.
-  package mutating func turned(nanoseconds: Int64) {
-    counters.turnDuration.record(nanoseconds: nanoseconds)
   }
 
   // MARK: delivered
@@ -245,6 +241,7 @@ package struct Lane<
     }
     do throws(RoutingError) {
       jobs[ticket].accept(pool: try push.route(for: jobs[ticket].job), app: app)
+      noteDelivery(ticket)
     } catch {
       jobs[ticket].app = app
       jobs[ticket].refusal = "\(error.field): \(error.detail)"
@@ -404,7 +401,7 @@ package struct Lane<
       break
     case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
-      if waited >= settings.stuckWaitMilliseconds, queues[pool].isFull(for: sends[ticket].jobClass, without: 1) {
+      if waited >= settings.stuckWaitMilliseconds, waitsInOthersWay(sends[ticket].jobClass, ofPool: pool) {
         stuckMilliseconds = self.stuckMilliseconds(job, pool: pool, now)
       } else if waited < settings.roomWaitMilliseconds {
         guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }

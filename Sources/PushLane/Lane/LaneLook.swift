@@ -2,6 +2,11 @@ package import PushCore
 
 /// A snapshot of a lane for `StandstillState`: its progress, the steps of its jobs, and any reason to wait.
 extension Lane {
+  /// Records how long the loop's turn took.
+  package mutating func turned(nanoseconds: Int64) {
+    counters.turnDuration.record(nanoseconds: nanoseconds)
+  }
+
   /// Visits every slot in use. It runs once a second, and for each report.
   package func look() -> StandstillState.Look {
     var look = StandstillState.Look(settled: counters.settled &+ moves, inFlight: jobs.count, hold: hold)

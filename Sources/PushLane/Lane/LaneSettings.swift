@@ -7,6 +7,8 @@ package struct LaneSettings: Sendable {
   package var workerName: String
   /// Maximum of unacknowledged deliveries of both classes together.
   package var prefetch: Int
+  /// The same of each class.
+  package var deliveriesMaximum: Int { LaneSettings.deliveriesMaximum(ofPrefetch: prefetch) }
   /// Maximum of deliveries in flight: the prefetch of both classes, with a margin for a broker that grants credit twice.
   package var jobsMaximum: Int
   /// Maximum of targets in flight, orphans included: a batch takes slots as they become free.
@@ -47,12 +49,20 @@ package struct LaneSettings: Sendable {
   package var slowWaitersMaximum: Int
   /// A pool is full if it took nothing for this long, or its oldest send has waited this long.
   package var slowMilliseconds: Int64
-  /// A pool that took a request within this time is in use. Longer than the time above: a full pool may
+  /// A pool with a delivery within this time is in use. Longer than the time above: a full pool may
   /// keep jobs away from the others.
   package var movingMilliseconds: Int64
-  /// How many sends may wait for a pool that answers late while another pool is in use; the rest goes to the retry queues.
+  /// Looks for which deliveries stay in the lane, by how fast their pool answers, before the rest of them goes to the retry queues: while
+  /// another pool is in use, and while none is.
+  package var stayLooks = 3
+  package var aloneStayLooks = 10
+  /// As many of a class stay while no other pool is in use; the rest of them is free to see what comes behind.
+  package var aloneStayMinimum: Int { deliveriesMaximum - max(1, deliveriesMaximum / 8) }
+  /// As many waiting sends, of batches, leave little for others.
+  package var waitingMaximum: Int { sendsMaximum / 2 }
+  /// How many sends may wait for a pool in any case.
   package var lateWaitersMaximum: Int
-  /// For that, a pool that took a request within this time is in use.
+  /// For that, a pool with a delivery within this time is in use.
   package var usedMilliseconds: Int64
   package var retry: RetryPolicy
   /// The policy for deliveries that workers did not finish.
@@ -95,11 +105,12 @@ package struct LaneSettings: Sendable {
     acknowledgeDelayMilliseconds = 5
     // A batch's sends: a pool that falls silent leaves a quarter of the slots to the others.
     share = ShareState.Limits(maximum: sendsMaximum / 4 * 3)
-    // A pool that never answered leaves the others most of a small prefetch.
+    // A pool that never answered, or does not any more, leaves the others most of a small prefetch.
+    share.probes = min(share.probes, max(1, prefetch / 16))
     share.start = min(share.start, max(share.probes, prefetch / 8))
-    stuckSendsMaximum = max(1, prefetch / 16)
-    // Each class has half of the prefetch.
-    jobsOnWireMaximum = prefetch / 2 - max(prefetch / 16, min(8, prefetch / 8))
+    stuckSendsMaximum = max(1, prefetch / 16, min(8, prefetch / 8))
+    let deliveries = LaneSettings.deliveriesMaximum(ofPrefetch: prefetch)
+    jobsOnWireMaximum = deliveries - max(1, prefetch / 16, min(8, prefetch / 8))
     jobsOnWireSpare = max(1, prefetch / 64)
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
@@ -111,4 +122,7 @@ package struct LaneSettings: Sendable {
     self.drainTimeoutMilliseconds = drainTimeoutMilliseconds
     self.randomSeed = randomSeed
   }
+
+  /// Half of the prefetch, and at least two, one of them for others.
+  package static func deliveriesMaximum(ofPrefetch prefetch: Int) -> Int { max(2, prefetch / 2) }
 }

@@ -11,6 +11,13 @@ extension Lane {
     while queues.count <= pool { queues.append(PoolQueue(limits: settings.share)) }
   }
 
+  /// A job for its pool came: the pool is in use, even while its jobs only wait.
+  mutating func noteDelivery(_ job: Ticket) {
+    let pool = Int(jobs[job].pool.value)
+    makeQueue(pool)
+    queues[pool].lastDelivered = jobs[job].received
+  }
+
   /// Whether another request of this job may go on the wire.
   mutating func hasWireRoom(_ job: Ticket, pool: Int, _ now: Now) -> Bool {
     let jobClass = jobs[job].tag.jobClass
@@ -80,6 +87,7 @@ extension Lane {
     queues[pool].share.answered(isGood ? .good : .bad, after: looks)
     queues[pool].answerLooks = isGood ? looks : 0
     let jobClass = sends[send].jobClass
+    if isGood { queues[pool].answered(jobClass) }
     // Orphans left the counts of jobs with their deliveries.
     guard let job = sends[send].job else { return }
     queues[pool].inFlight(jobClass, -1)
@@ -103,18 +111,26 @@ extension Lane {
     shareLook &+= 1
     // What slow pools have beyond their probes, others do without; so it is much only where no other pool is in use.
     let slowMaximum = (movingPools > 0 ? settings.stuckSendsMaximum : settings.jobsOnWireMaximum) / max(1, stuckPools)
+    let isAlone = usedPools < 2
     (stuckPools, movingPools, usedPools) = (0, 0, 0)
+    for jobClass in JobClass.allCases {
+      let free = settings.deliveriesMaximum - watermarks[Int(jobClass.rawValue)].openCount
+      hasFewDeliveries[Int(jobClass.rawValue)] = free <= settings.deliveriesMaximum / 8
+    }
     for pool in queues.indices {
       guard broker.canPublish else {
         queues[pool].share.couldNotSend()
         continue
       }
       queues[pool].share.looked(isWaiting: queues[pool].count > 0, slowMaximum: slowMaximum, now: now.monotonic)
+      queues[pool].lookAtPace(
+        sends, looks: isAlone ? settings.aloneStayLooks : settings.stayLooks,
+        minimum: isAlone ? settings.aloneStayMinimum : 0, enough: settings.deliveriesMaximum, now: now.monotonic)
       if queues[pool].share.isStuck {
         stuckPools += 1
       } else {
         if isMoving(pool, now) { movingPools += 1 }
-        if hasSent(pool, within: settings.usedMilliseconds, now) { usedPools += 1 }
+        if isInUse(pool, within: settings.usedMilliseconds, now) { usedPools += 1 }
       }
     }
   }
@@ -156,11 +172,25 @@ extension Lane {
     perform(sends[send].delivery.putOff(delaySeconds: seconds), send, now)
   }
 
-  /// Whether the pool answers late and has all that it can have on the wire, while others are in use. The broker delivers in order: their
-  /// jobs would wait behind its backlog for as long as it takes for that.
-  private func isCrowded(_ pool: Int, _ jobClass: JobClass) -> Bool {
-    usedPools > 1 && queues[pool].answerLooks >= settings.share.lateLooks
-      && queues[pool].waiting(before: jobClass) >= settings.lateWaitersMaximum
+  /// Whether a delivery for this pool would stay in the lane for long: it answers more slowly than its jobs come. The broker delivers in
+  /// order: others' jobs would wait behind its backlog for as long as it takes for that. Until another pool has had a delivery, the pool may
+  /// answer more slowly, and has most of the lane: putting off costs a copy, and helps nobody if it is alone. But others may be behind its
+  /// backlog, unseen.
+  /// - Parameter count: as if it had so many fewer.
+  private mutating func isCrowded(_ pool: Int, _ jobClass: JobClass, without count: Int = 0) -> Bool {
+    guard queues[pool].hasItsStay(jobClass, without: count), !queues[pool].share.isStuck else { return false }
+    // Those that are about to leave do not wait.
+    let wire = settings.jobsOnWireMaximum - jobsOnWire[Int(jobClass.rawValue)]
+    let room = max(0, min(push.room(for: PoolIndex(UInt16(pool))), queues[pool].share.room, wire))
+    return queues[pool].waiting(jobClass) - count >= settings.lateWaitersMaximum + room
+  }
+
+  /// Whether a send that has waited for a while leaves the lane: its pool is stuck and has more than its share, or it is crowded and others
+  /// would soon find no room.
+  mutating func waitsInOthersWay(_ jobClass: JobClass, ofPool pool: Int) -> Bool {
+    if queues[pool].isFull(for: jobClass, without: 1) { return true }
+    return (hasFewDeliveries[Int(jobClass.rawValue)] || waitingCount >= settings.waitingMaximum)
+      && isCrowded(pool, jobClass, without: 1)
   }
 
   /// How long a job of a stuck or crowded pool is put off at most: as long as the pool is stuck and the job is old. Where answers come, and
@@ -185,10 +215,10 @@ extension Lane {
   }
 
   /// Whether the pool is in use.
-  private func isMoving(_ pool: Int, _ now: Now) -> Bool { hasSent(pool, within: settings.movingMilliseconds, now) }
+  private func isMoving(_ pool: Int, _ now: Now) -> Bool { isInUse(pool, within: settings.movingMilliseconds, now) }
 
-  private func hasSent(_ pool: Int, within milliseconds: Int64, _ now: Now) -> Bool {
-    guard let sent = queues[pool].lastSent else { return false }
-    return now.monotonic.milliseconds(since: sent) < milliseconds
+  private func isInUse(_ pool: Int, within milliseconds: Int64, _ now: Now) -> Bool {
+    guard let delivered = queues[pool].lastDelivered else { return false }
+    return now.monotonic.milliseconds(since: delivered) < milliseconds
   }
 }

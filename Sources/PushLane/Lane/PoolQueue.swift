@@ -21,6 +21,9 @@ struct PoolQueue {
     var jobsOnWire = 0
     /// Their requests, without those of orphans.
     var inFlight = 0
+    var pace = PaceState()
+    /// Sends without an ending, beyond which further ones are put off.
+    var stayMaximum = Int.max
 
     var first: Ticket? { admittedAgain.first ?? waiting.first }
     var count: Int { admittedAgain.count + waiting.count }
@@ -41,8 +44,9 @@ struct PoolQueue {
   var share: ShareState
   /// After how many looks the last answer came, if it was good; else 0.
   var answerLooks: UInt32 = 0
-  /// When the pool last took a request.
+  /// When the pool last took a request, and when a job for it was last delivered.
   var lastSent: Instant?
+  var lastDelivered: Instant?
   /// And the last transactional one.
   private var lastTransactional: Instant?
 
@@ -127,10 +131,35 @@ struct PoolQueue {
     share.isFull(held: (jobClass == .bulk ? held : parts[0].held) - count)
   }
 
-  /// Started sends that would leave before a further one of this class.
-  func waiting(before jobClass: JobClass) -> Int {
-    let transactional = parts[0].held - parts[0].inFlight
-    return jobClass == .bulk ? transactional + parts[1].held - parts[1].inFlight : transactional
+  mutating func answered(_ jobClass: JobClass) { parts[Int(jobClass.rawValue)].pace.answered() }
+
+  /// The time of a look came: how many sends of each class may stay, by how many the pool answers in so many looks. Each class by itself, as
+  /// it has its own deliveries.
+  /// - Parameters:
+  ///   - minimum: as many may stay in any case.
+  ///   - enough: a pool that answers as many has no bound.
+  ///   - now: of this turn: what came in it has not asked for room yet.
+  mutating func lookAtPace(
+    _ sends: borrowing SlotTable<SendSlot>, looks: Int, minimum: Int, enough: Int, now: Instant
+  ) {
+    for part in 0..<2 {
+      var isFull = false
+      if let first = parts[part].first { isFull = sends[first].waitingSince < now }
+      parts[part].pace.looked(isFull: isFull)
+      let stay = parts[part].pace.answers(in: looks) ?? enough
+      parts[part].stayMaximum = stay < enough ? max(stay, minimum) : .max
+    }
+  }
+
+  /// Whether the pool has as many sends of this class, without so many of them, as may stay.
+  @inline(__always)
+  func hasItsStay(_ jobClass: JobClass, without count: Int) -> Bool {
+    parts[Int(jobClass.rawValue)].held - count >= parts[Int(jobClass.rawValue)].stayMaximum
+  }
+
+  /// Started sends of this class that are not on the wire.
+  func waiting(_ jobClass: JobClass) -> Int {
+    parts[Int(jobClass.rawValue)].held - parts[Int(jobClass.rawValue)].inFlight
   }
 
   @inline(__always)
