@@ -34,7 +34,7 @@ struct ChannelConsumerShareTests {
     }
   }
 
-  @Test(arguments: WorkerShareTests.Trouble.allCases)
+  @Test(arguments: WorkerShareTests.Trouble.stuck)
   func requestsForAStuckPoolHoldUpNoOther(trouble: WorkerShareTests.Trouble) throws {
     let world = try WorkerWorld("channel-share")
     let (sandbox, configuration) = try trouble.sandbox(beside: world)

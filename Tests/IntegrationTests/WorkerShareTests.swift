@@ -2,11 +2,15 @@ import Foundation
 import TestSupport
 import Testing
 
-/// 12,000 jobs for an APNs that does not answer, in front of others: real processes.
+/// 12,000 jobs for an APNs that does not answer, or not as fast, in front of others: real processes.
 @Suite(.serialized, .timeLimit(.minutes(5)))
 struct WorkerShareTests {
   enum Trouble: CaseIterable {
     case silent, slow, refusing, unreachable
+    /// 200 a second, and 300 on each new connection.
+    case crowded, stalling
+
+    static let stuck: [Trouble] = [.silent, .slow, .refusing, .unreachable]
 
     /// nil: nothing listens.
     var faults: String? {
@@ -15,6 +19,8 @@ struct WorkerShareTests {
       case .slow: "latency=9000"
       case .refusing: "status=503,reason=ServiceUnavailable"
       case .unreachable: nil
+      case .crowded: "latency=200\nstreams=5"
+      case .stalling: "withhold-window"
       }
     }
 
@@ -45,7 +51,7 @@ struct WorkerShareTests {
     }
   }
 
-  @Test(arguments: zip(Trouble.allCases, [1, 2, 2, 1]))
+  @Test(arguments: zip(Trouble.allCases, [1, 2, 2, 1, 1, 1]))
   func jobsForAStuckPoolHoldUpNoOther(trouble: Trouble, lanes: Int) throws {
     var options = WorkerWorld.Options()
     options.prefetch = 2_000

@@ -99,6 +99,35 @@ import Testing
     }
   }
 
+  enum Rule: CaseIterable {
+    case unseen, seen, batches, probes
+
+    func drop(_ settings: inout LaneSettings) {
+      switch self {
+      case .unseen: settings.aloneStayLooks = 1_000_000
+      case .seen: settings.stayLooks = 1_000_000
+      case .batches: settings.waitingMaximum = .max
+      case .probes: (settings.share.probes, settings.share.start) = (8, 8)
+      }
+    }
+  }
+
+  /// Without each of the rules others wait until they would have given up.
+  @Test(arguments: Rule.allCases) func withoutTheRuleTheyWait(rule: Rule) {
+    let slow = Pace(latency: 200, streams: 5).pool
+    let first = rule == .probes ? .silent : slow
+    let lanes = ScriptedLanes(1, prefetch: rule == .probes ? 16 : 2_000, [first, Self.healthy], rule.drop)
+    if rule == .seen { warm(lanes, .bulk) }
+    switch rule {
+    case .unseen, .seen, .probes: for _ in 0..<Self.count { lanes.pools.publish(pool: 0, .bulk) }
+    case .batches: for _ in 0..<12 { lanes.pools.publish(pool: 0, .bulk, targets: 1_000) }
+    }
+    let others = (0..<50).map { _ in lanes.pools.publish(pool: 1, .bulk) }
+    lanes.play(milliseconds: 9_000)
+    let late = others.count { lanes.pools.waited($0) == nil }
+    #expect(late == 50, "after 9 s")
+  }
+
   /// One tenant alone, at its start in front of a deep backlog: no job is put off.
   @Test(arguments: [12, 50, 100, 200] as [Int64])
   func aFastPoolAloneIsNeverPutOff(latency: Int64) {

@@ -59,7 +59,7 @@ package struct LaneSettings: Sendable {
   /// As many of a class stay while no other pool is in use; the rest of them is free to see what comes behind.
   package var aloneStayMinimum: Int { deliveriesMaximum - max(1, deliveriesMaximum / 8) }
   /// As many waiting sends, of batches, leave little for others.
-  package var waitingMaximum: Int { sendsMaximum / 2 }
+  package var waitingMaximum: Int
   /// How many sends may wait for a pool in any case.
   package var lateWaitersMaximum: Int
   /// For that, a pool with a delivery within this time is in use.
@@ -115,6 +115,7 @@ package struct LaneSettings: Sendable {
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000
+    waitingMaximum = sendsMaximum / 2
     lateWaitersMaximum = max(1, prefetch / 128)
     usedMilliseconds = 86_400_000
     self.retry = retry
