@@ -100,13 +100,12 @@ import Testing
   }
 
   enum Rule: CaseIterable {
-    case unseen, seen, batches, probes
+    case unseen, seen, probes
 
     func drop(_ settings: inout LaneSettings) {
       switch self {
       case .unseen: settings.aloneStayLooks = 1_000_000
-      case .seen: settings.stayLooks = 1_000_000
-      case .batches: settings.waitingMaximum = .max
+      case .seen: (settings.stayLooks, settings.slowMilliseconds) = (1_000_000, 60_000)
       case .probes: (settings.share.probes, settings.share.start) = (8, 8)
       }
     }
@@ -118,10 +117,7 @@ import Testing
     let first = rule == .probes ? .silent : slow
     let lanes = ScriptedLanes(1, prefetch: rule == .probes ? 16 : 2_000, [first, Self.healthy], rule.drop)
     if rule == .seen { warm(lanes, .bulk) }
-    switch rule {
-    case .unseen, .seen, .probes: for _ in 0..<Self.count { lanes.pools.publish(pool: 0, .bulk) }
-    case .batches: for _ in 0..<12 { lanes.pools.publish(pool: 0, .bulk, targets: 1_000) }
-    }
+    for _ in 0..<Self.count { lanes.pools.publish(pool: 0, .bulk) }
     let others = (0..<50).map { _ in lanes.pools.publish(pool: 1, .bulk) }
     lanes.play(milliseconds: 9_000)
     let late = others.count { lanes.pools.waited($0) == nil }
