@@ -48,6 +48,14 @@ package struct Credential: Sendable {
     }
   }
 
+  /// The key of its provider tokens; nil: it is a certificate.
+  package var tokenHandle: ProviderTokens.Handle? {
+    switch authorization {
+    case .token(let handle): handle
+    case .certificate: nil
+    }
+  }
+
   /// Whether it may send a push type at all.
   package func serves(_ type: PushType) -> Bool {
     switch type.rules.credential {

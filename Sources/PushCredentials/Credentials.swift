@@ -86,6 +86,16 @@ package final class Credentials: Sendable {
     routes = CredentialRoutes(to: all)
   }
 
+  /// The provider tokens of these credentials, for metrics: not those of keys that a reload removed.
+  package func tokenSnapshots(revoked: Set<String>) -> [ProviderTokens.Snapshot] {
+    var handles: [ProviderTokens.Handle: Bool] = [:]
+    for credential in all.compactMap({ $0 }) {
+      guard case .token(let handle) = credential.authorization else { continue }
+      handles[handle] = handles[handle] == true || !revoked.contains(credential.name)
+    }
+    return tokens.snapshots(of: handles)
+  }
+
   /// The place of a pool's credential.
   package static func place(of pool: PoolIndex) -> Int { Int(pool.value) / (poolKinds * environments) }
 

@@ -65,6 +65,8 @@ package final class ProviderTokens: Sendable {
     var failure: String?
     /// Another key was loaded under the same ids: this one's tokens are no longer used.
     var isReplaced = false
+    /// Somebody asks for it once a second, so that it never gets old.
+    var isKept = false
   }
 
   /// How many tokens of a key are kept.
@@ -99,10 +101,12 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// The token to use now; nil while there is none (the store is being asked). Called once a second, and when `version` increased.
-  package func current(_ handle: Handle, now: Now, random: UInt64) -> Current? {
+  /// The token to use now; nil while there is none (the store is being asked).
+  /// - Parameter isKept: from now on this is called once a second, and when `version` increased.
+  package func current(_ handle: Handle, now: Now, random: UInt64, isKept: Bool = false) -> Current? {
     _ = step(handle, now: now, random: random) { state in state.turn(now: now, jitter: random) }
     return entries.withLock { entries in
+      if isKept { entries[handle.index].isKept = true }
       guard let serial = entries[handle.index].state.current?.serial else { return nil }
       return entries[handle.index].known.first { $0.serial == serial }
     }
@@ -180,13 +184,25 @@ package final class ProviderTokens: Sendable {
   }
 
   package func snapshots() -> [Snapshot] {
+    entries.withLock { $0.filter { !$0.isReplaced }.map(ProviderTokens.snapshot) }
+  }
+
+  /// Of these keys alone. A token that nobody keeps young has no time of issue: an old one is no fault.
+  /// - Parameter handles: whether a credential with the key may send.
+  package func snapshots(of handles: [Handle: Bool]) -> [Snapshot] {
     entries.withLock { entries in
-      entries.filter { !$0.isReplaced }.map { entry in
-        Snapshot(
-          teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: entry.state.current?.issuedAt,
-          refreshes: entry.refreshes, adoptions: entry.adoptions)
+      handles.keys.sorted { $0.index < $1.index }.filter { !entries[$0.index].isReplaced }.map { handle in
+        var snapshot = ProviderTokens.snapshot(entries[handle.index])
+        if !entries[handle.index].isKept || handles[handle] != true { snapshot.issuedAt = nil }
+        return snapshot
       }
     }
+  }
+
+  private static func snapshot(_ entry: Entry) -> Snapshot {
+    Snapshot(
+      teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: entry.state.current?.issuedAt,
+      refreshes: entry.refreshes, adoptions: entry.adoptions)
   }
 
   /// Why no token could be signed, reported once.

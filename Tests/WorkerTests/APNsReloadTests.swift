@@ -3,6 +3,7 @@ import PushCredentials
 import PushIO
 import PushLane
 import PushSettings
+import PushWorker
 import TestSupport
 import Testing
 
@@ -123,6 +124,59 @@ import Testing
     #expect(bench.server.requests.map(\.connection) == [0, 1])
     #expect(Set(bench.server.requests.map(\.authorization)).count == 2)
     #expect(bench.credentials.tokens.snapshots().count == 1)
+  }
+
+  /// Nobody renews the token of a key that is gone or revoked: its age alarms nobody.
+  @Test func aKeyThatIsNotUsed_hasNoAge() throws {
+    let bench = try APNsTestBench()
+    #expect(bench.send(bench.job()) != nil)
+    func ages(_ credentials: Credentials, revoked: Set<String> = []) -> [String] {
+      let metrics = MetricsText.make([], tokens: credentials.tokenSnapshots(revoked: revoked), certificates: [])
+      return metrics.split(separator: "\n").filter { $0.hasPrefix("herald_provider_token_issued_timestamp_seconds{") }
+        .map { String($0.split(separator: " ")[0].dropFirst(46)) }
+    }
+    func replaced(_ configurations: [CredentialConfiguration], _ older: Credentials) throws -> Credentials {
+      let newer = try Credentials(
+        configurations, caFile: bench.files.authorityFile, tokens: older.tokens, replacing: older)
+      bench.service.replaceCredentials(newer)
+      return newer
+    }
+    let first = bench.credentials
+    #expect(ages(first) == [#"{key_id="ABC123DEFG"}"#])
+    #expect(ages(first, revoked: ["main"]) == [])
+    let file = try anotherKey(bench)
+    let rotated = try replaced([configuration(bench, key: "XYZ123DEFG", file: file)], first)
+    #expect(ages(rotated) == [#"{key_id="XYZ123DEFG"}"#])
+    // The key under two names, one of them revoked; then a channel client alone uses another key.
+    let both = try replaced(
+      ["main", "twin"].map { configuration(bench, name: $0, key: "XYZ123DEFG", file: file) }, rotated)
+    #expect(ages(both, revoked: ["main"]) == [#"{key_id="XYZ123DEFG"}"#])
+    let removed = try replaced([configuration(bench, name: "new", key: "NEW123DEFG", file: file)], both)
+    #expect(ages(removed) == [])
+    let handle = try #require(removed.all.last??.tokenHandle)
+    #expect(removed.tokens.current(handle, now: bench.loop.tokenNow, random: 0) != nil)
+    #expect(ages(removed) == [], "it is renewed when it is needed again")
+  }
+
+  /// A key that was in use has its token again before the next job, so that it never gets old: under another name, back, or no longer revoked.
+  @Test func aKeyThatWasUsed_isKeptYoung() throws {
+    let bench = try APNsTestBench()
+    #expect(bench.send(bench.job()) != nil)
+    var credentials = bench.credentials
+    let file = try anotherKey(bench)
+    func isReady(_ configurations: [CredentialConfiguration], revoked: Set<String> = []) throws -> Bool {
+      credentials = try Credentials(
+        configurations, caFile: bench.files.authorityFile, tokens: credentials.tokens, replacing: credentials)
+      bench.service.replaceCredentials(credentials, revoked: revoked)
+      guard revoked.isEmpty else { return false }
+      return bench.service.hasToken(for: try bench.service.route(for: bench.job()))
+    }
+    #expect(try isReady([configuration(bench, name: "renamed")]))
+    #expect(try !isReady([configuration(bench, name: "other", key: "XYZ123DEFG", file: file)]))
+    #expect(try isReady([configuration(bench, name: "back")]))
+    bench.service.revoke(credential: "back")
+    #expect(try !isReady([configuration(bench, name: "back")], revoked: ["back"]))
+    #expect(try isReady([configuration(bench, name: "back")]))
   }
 
   @Test(.timeLimit(.minutes(5))) func aRelatedKeyGoesOnOverTheSameConnections() throws {

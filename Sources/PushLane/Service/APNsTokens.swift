@@ -11,8 +11,12 @@ struct APNsTokens {
 
   /// By credential: its requests carry a token; nil: there is no credential at this index, or it is revoked.
   private var usesToken: [Bool?]
+  /// By credential: the key of its tokens.
+  private var handles: [ProviderTokens.Handle?]
   /// By credential: it was used for sending.
   private var isWanted: [Bool]
+  /// All keys that were used for sending, also those that a reload removed: they may come back.
+  private var wanted: Set<ProviderTokens.Handle> = []
   /// By credential; nil: unknown, or it uses none.
   private var current: [ProviderTokens.Current?]
   private var version: UInt64 = 0
@@ -20,22 +24,25 @@ struct APNsTokens {
 
   init(_ credentials: Credentials) {
     usesToken = credentials.all.map { $0?.usesToken }
+    handles = credentials.all.map { $0?.tokenHandle }
     isWanted = Array(repeating: false, count: credentials.all.count)
     current = Array(repeating: nil, count: credentials.all.count)
   }
 
-  /// For reloaded credentials: all tokens are unknown, and those in use are updated with the next look.
+  /// For reloaded credentials: all tokens are unknown, and those in use are updated with the next look, also under another name.
   mutating func replace(_ credentials: Credentials) {
+    for (place, handle) in handles.enumerated() where isWanted[place] { if let handle { wanted.insert(handle) } }
     usesToken = credentials.all.map { $0?.usesToken }
+    handles = credentials.all.map { $0?.tokenHandle }
     current = Array(repeating: nil, count: credentials.all.count)
     while isWanted.count < credentials.all.count { isWanted.append(false) }
+    for (place, handle) in handles.enumerated() where handle.map(wanted.contains) == true { isWanted[place] = true }
     lookedAt = nil
   }
 
-  /// The credential sends nothing more.
+  /// The credential sends nothing until the next `replace`.
   mutating func revoke(place: Int) {
     usesToken[place] = nil
-    isWanted[place] = false
     current[place] = nil
   }
 
@@ -55,12 +62,10 @@ struct APNsTokens {
       return
     }
     lookedAt = now.monotonic
-    for place in current.indices where isWanted[place] {
-      guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
-        continue
-      }
+    for place in current.indices where isWanted[place] && usesToken[place] == true {
+      guard let credential = credentials.all[place], let handle = credential.tokenHandle else { continue }
       current[place] = credentials.tokens.current(
-        handle, now: context.loop.tokenNow, random: context.random.next())
+        handle, now: context.loop.tokenNow, random: context.random.next(), isKept: true)
       if let failure = credentials.tokens.takeFailure(handle) {
         context.say(
           APNsNotice(level: .error, credential: credential.name, environment: .production, text: failure))
@@ -69,7 +74,8 @@ struct APNsTokens {
     version = credentials.tokens.version
   }
 
-  /// The first request of a credential makes its token. false: there is none yet, the shared store is being asked.
+  /// The first request of a credential makes its token; from then on it is kept young. false: there is none yet, the shared store is being
+  /// asked.
   mutating func ask(_ place: Int, _ credentials: Credentials, now: Now, context: inout APNsContext) -> Bool {
     guard !isWanted[place] else { return false }
     isWanted[place] = true

@@ -298,12 +298,16 @@ package final class Worker: Sendable {
   /// All metrics, in the Prometheus text format.
   package func metricsText() async -> String {
     _ = await reports()
-    let revocations = current.withLock { current in
-      current.credentials.all.compactMap { $0?.name }.map { ($0, current.revocations.names.contains($0)) }
+    let (revocations, tokens) = current.withLock { current in
+      let revoked = current.revocations.names
+      return (
+        current.credentials.all.compactMap { $0?.name }.map { ($0, revoked.contains($0)) },
+        current.credentials.tokenSnapshots(revoked: revoked)
+      )
     }
     // Including lanes that did not answer, or have ended.
     return MetricsText.make(
-      controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates,
+      controls.compactMap(\.lastReport), tokens: tokens, certificates: certificates,
       revocations: revocations)
       + ChannelMetrics.text(channelConsumer.counters) + RegistrationMetrics.text(registrationConsumer.counters)
       + ExpansionMetrics.text(expansionConsumer.counters) + UndeliveredMetrics.text(undeliveredConsumer.counters)
