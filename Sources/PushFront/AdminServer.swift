@@ -59,17 +59,19 @@ package enum AdminServer {
     let tokenFile = worker.configuration.admin.tokenFile
     router.post("credentials/:name/revoke") { request, context in
       if let refusal = refusal(request, context, tokenFile) { return refusal }
-      guard let name = context.parameters.get("name"), worker.revoke(credential: name) else {
-        return answer(.notFound, "there is no credential of this name\n")
-      }
-      return answer(.ok, "revoked until its key changes or `herald unrevoke`\n")
+      let names = context.parameters.get("name").map(worker.revoke) ?? []
+      guard let name = names.first else { return answer(.notFound, "there is no credential of this name\n") }
+      let others = names.dropFirst().map { "\($0) has the same key: revoked until `herald unrevoke \($0)` too\n" }
+      return answer(
+        .ok, "\(name) is revoked until its key changes or `herald unrevoke \(name)`\n" + others.joined())
     }
     router.post("credentials/:name/unrevoke") { request, context in
       if let refusal = refusal(request, context, tokenFile) { return refusal }
-      guard let name = context.parameters.get("name"), worker.unrevoke(credential: name) else {
+      guard let name = context.parameters.get("name"), let others = worker.unrevoke(credential: name) else {
         return answer(.notFound, "no credential of this name is revoked\n")
       }
-      return answer(.ok, "in use again\n")
+      let revoked = others.map { "\($0) has the same key and stays revoked: `herald unrevoke \($0)` ends that\n" }
+      return answer(.ok, "\(name) is in use again\n" + revoked.joined())
     }
     router.post("pauses/lift") { request, context in
       if let refusal = refusal(request, context, tokenFile) { return refusal }

@@ -37,11 +37,12 @@ package struct AdminClient {
     return (status, answer.body)
   }
 
-  /// Makes the worker end a credential's connections and not use it until its key changes.
-  package func revoke(credential name: String) throws { try change(name, "revoke") }
+  /// Makes the worker end the connections of a credential, and of all with the same key, and not use them until their key changes. Returns
+  /// what it says of each.
+  package func revoke(credential name: String) throws -> String { try change(name, "revoke") }
 
-  /// Makes the worker use a revoked credential again.
-  package func unrevoke(credential name: String) throws { try change(name, "unrevoke") }
+  /// Makes the worker use a revoked credential again. Returns what it says.
+  package func unrevoke(credential name: String) throws -> String { try change(name, "unrevoke") }
 
   /// Ends pauses in all lanes of the worker: of a credential, nil: of all; of a topic, nil: all. Returns their number.
   package func liftPauses(credential: String?, topic: String?) throws -> Int {
@@ -64,14 +65,15 @@ package struct AdminClient {
     return name
   }
 
-  private func change(_ name: String, _ action: String) throws {
+  private func change(_ name: String, _ action: String) throws -> String {
     _ = try checked(name, "a credential's name")
     let token = try tokenFile.map { try AdminToken(file: $0) }
     let answer = try ask("POST", "/credentials/\(name)/\(action)", token: token)
+    let text = String(decoding: answer.body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     guard answer.status == 200 else {
-      let text = String(decoding: answer.body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
       throw Failure(description: "\(endpoint) did not \(action) \(name): \(text) (\(answer.status))")
     }
+    return text
   }
 
   /// The bytes that the configuration allows in a name.

@@ -7,7 +7,7 @@ struct UnrevokeCommand: ParsableCommand {
     commandName: "unrevoke",
     abstract: "Makes the worker on this machine use a revoked credential again.",
     discussion: """
-      Ends what `herald revoke` began, with the same key. Another key in the configuration, or in the key's file, ends it by itself. Run it \
+      Ends what `herald revoke` began, with the same key, under this name alone; it names the others that have the key. Another key in the configuration, or in the key's file, ends it by itself. Run it \
       beside each worker.
       """)
 
@@ -19,10 +19,9 @@ struct UnrevokeCommand: ParsableCommand {
   func run() throws {
     let configuration = try common.load()
     do {
-      try AdminClient(configuration.admin).unrevoke(credential: credential)
+      print(try AdminClient(configuration.admin).unrevoke(credential: credential))
     } catch {
       throw Exit.failure("\(error)")
     }
-    print("\(credential) is in use again")
   }
 }

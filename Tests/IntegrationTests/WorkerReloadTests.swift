@@ -58,6 +58,49 @@ struct WorkerReloadTests {
     #expect(try world.expectAccepted(0..<40) == 0)
   }
 
+  /// A second credential with the leaked key: no job of it goes out with that key.
+  @Test func revokesAKeyUnderEveryName() throws {
+    let world = try WorkerWorld("shared-key")
+    let second = """
+        - name: second
+          team_id: \(world.simulator.teamID)
+          key_id: \(world.simulator.keyID)
+          key_file: "\(world.simulator.keyFile)"
+          environments: [production]
+          apps: [com.example.second]
+      limits: {per_device_burst: 0}
+      """
+    let text = world.configuration().replacing("limits: {per_device_burst: 0}", with: second)
+    try world.folder.write(text, to: "herald.yaml")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let revoked = try world.herald(["revoke", "main"])
+    #expect(revoked.status == 0, "\(revoked.errors)")
+    #expect(
+      revoked.output == """
+        main is revoked until its key changes or `herald unrevoke main`
+        second has the same key: revoked until `herald unrevoke second` too
+
+        """)
+    #expect(worker.waitForLine("credential revoked with main, which has the same key"), "\(worker.log)")
+    try world.publish(world.job("other").replacing("com.example.app", with: "com.example.second"))
+    let isWaiting = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+      world.admin("/metrics")?.body.contains("herald_retries_total{reason=\"none\"") == true ? true : nil
+    }
+    #expect(isWaiting == true, "\(worker.log)")
+    #expect(try world.simulator.counters().requests == 0)
+    let again = try world.herald(["unrevoke", "main"])
+    #expect(
+      again.output == """
+        main is in use again
+        second has the same key and stays revoked: `herald unrevoke second` ends that
+
+        """)
+    #expect(try world.herald(["unrevoke", "second"]).output == "second is in use again\n")
+    try world.waitForAccepted(1)
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+  }
+
   /// Another user of this machine connects from loopback too: only the worker's user and root may change something.
   @Test func anotherUser_changesNothing() throws {
     let world = try WorkerWorld("other-user")

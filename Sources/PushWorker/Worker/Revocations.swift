@@ -15,27 +15,25 @@ package struct Revocations: Sendable {
 
   package var names: Set<String> { Set(keys.keys) }
 
-  /// false: there is no credential with this name.
-  package mutating func revoke(_ name: String, among credentials: Credentials) -> Bool {
-    guard let credential = credentials.all.lazy.compactMap({ $0 }).first(where: { $0.name == name }) else {
-      return false
-    }
-    keys[name] = credential.keyDigest
-    revoked.insert(credential.keyDigest)
-    for credential in credentials.all.compactMap({ $0 }) { held[credential.name] = credential.keyDigest }
-    return true
+  /// Revokes the credential's key under every name that has it: a leaked key is leaked under all of them.
+  /// - Returns: the revoked names, this one first; empty: there is no credential with this name.
+  package mutating func revoke(_ name: String, among credentials: Credentials) -> [String] {
+    let loaded = credentials.all.compactMap { $0 }
+    guard let digest = loaded.first(where: { $0.name == name })?.keyDigest else { return [] }
+    for credential in loaded { held[credential.name] = credential.keyDigest }
+    revoked.insert(digest)
+    let others = loaded.filter { $0.name != name && $0.keyDigest == digest }.map(\.name).sorted()
+    for name in [name] + others { keys[name] = digest }
+    return [name] + others
   }
 
-  /// The other credentials with the key of this one, which are not revoked.
-  package func sharing(_ name: String, among credentials: Credentials) -> [String] {
-    credentials.all.compactMap { $0 }.filter { keys[$0.name] == nil && $0.keyDigest == keys[name] }.map(\.name).sorted()
-  }
-
-  /// false: it is not revoked.
-  package mutating func unrevoke(_ name: String) -> Bool {
-    guard let digest = keys.removeValue(forKey: name) else { return false }
-    if !keys.values.contains(digest) { revoked.remove(digest) }
-    return true
+  /// Ends the revocation under this name alone.
+  /// - Returns: the names where its key stays revoked; nil: this one is not revoked.
+  package mutating func unrevoke(_ name: String) -> [String]? {
+    guard let digest = keys.removeValue(forKey: name) else { return nil }
+    let others = keys.filter { $0.value == digest }.keys.sorted()
+    if others.isEmpty { revoked.remove(digest) }
+    return others
   }
 
   /// Credentials were reloaded. A revoked name that is not among them stays revoked: it may come back with the same key.

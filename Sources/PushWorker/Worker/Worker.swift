@@ -131,29 +131,27 @@ package final class Worker: Sendable {
     }
   }
 
-  /// Ends a credential's connections in every lane and in the channel consumer, at once, and does not use it until its key's content changes
-  /// or `unrevoke`. Its jobs wait in the retry queues, its channel requests in the channel consumer. false: there is no credential with this
-  /// name.
-  package func revoke(credential name: String) -> Bool {
-    let sharing: [String]? = current.withLock { current in
-      guard current.revocations.revoke(name, among: current.credentials) else { return nil }
-      for control in controls { control.revoke(credential: name) }
-      channelConsumer.revoke(credential: name)
-      return current.revocations.sharing(name, among: current.credentials)
+  /// Ends the connections of a credential, and of all with the same key, in every lane and in the channel consumer, at once, and does not use
+  /// them until their key's content changes or `unrevoke`. Their jobs wait in the retry queues, their channel requests in the channel consumer.
+  /// - Returns: the revoked names, this one first; empty: there is no credential with this name.
+  package func revoke(credential name: String) -> [String] {
+    let names = current.withLock { current in
+      let names = current.revocations.revoke(name, among: current.credentials)
+      for name in names {
+        for control in controls { control.revoke(credential: name) }
+        channelConsumer.revoke(credential: name)
+      }
+      return names
     }
-    if let sharing {
+    for revoked in names {
+      let reason = revoked == name ? "by command" : "with \(name), which has the same key"
       logger.warning(
         """
-        credential revoked by command: its connections are closed, its jobs wait in the retry queues until its key changes or \
-        `herald unrevoke \(name)`
-        """, metadata: ["credential": "\(name)"])
-      for other in sharing {
-        logger.warning(
-          "a credential with the same key goes on: `herald revoke \(other)` ends it too",
-          metadata: ["credential": "\(other)"])
-      }
+        credential revoked \(reason): its connections are closed, its jobs wait in the retry queues until its key changes or \
+        `herald unrevoke \(revoked)`
+        """, metadata: ["credential": "\(revoked)"])
     }
-    return sharing != nil
+    return names
   }
 
   /// Ends pauses in every lane: of a credential, nil: of all; of a topic, nil: all. Returns what was paused.
@@ -163,15 +161,16 @@ package final class Worker: Sendable {
     return lifted
   }
 
-  /// Uses a revoked credential again. false: it is not revoked.
-  package func unrevoke(credential name: String) -> Bool {
-    let wasRevoked = current.withLock { current in
-      guard current.revocations.unrevoke(name) else { return false }
+  /// Uses a revoked credential again.
+  /// - Returns: the names where its key stays revoked; nil: this one is not revoked.
+  package func unrevoke(credential name: String) -> [String]? {
+    let others = current.withLock { current -> [String]? in
+      guard let others = current.revocations.unrevoke(name) else { return nil }
       apply(current)
-      return true
+      return others
     }
-    if wasRevoked { sayEnded([name], because: "by command") }
-    return wasRevoked
+    if others != nil { sayEnded([name], because: "by command") }
+    return others
   }
 
   /// Starts the lanes, once Redis has told its time. Called once.
