@@ -96,6 +96,12 @@ package final class Credentials: Sendable {
     return tokens.snapshots(of: handles)
   }
 
+  /// Every app that a credential lists, once, in their order.
+  package var apps: [String] {
+    var known: Set<String> = []
+    return all.compactMap { $0 }.flatMap(\.configuration.apps).filter { known.insert($0).inserted }
+  }
+
   /// The place of a pool's credential.
   package static func place(of pool: PoolIndex) -> Int { Int(pool.value) / (poolKinds * environments) }
 

@@ -46,6 +46,30 @@ struct WorkerAdminTests {
     #expect(world.admin("/livez")?.status == 200)
   }
 
+  /// The apps of credentials are known before the first job, and after a reload.
+  @Test func inventedAppsTakeNoLabelOfARealOne() throws {
+    let world = try WorkerWorld("labels")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let wrong = (0..<600).map { world.job("wrong-\($0)").replacing("com.example.app", with: "wrong-\($0)") }
+    try world.outside.publish(wrong, exchange: "\(world.prefix).jobs", routingKey: "transactional")
+    func waitForMetric(_ line: String) -> Bool {
+      ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
+        world.admin("/metrics")?.body.contains(line) == true ? true : nil
+      } == true
+    }
+    #expect(waitForMetric("app=\"other\",push_type=\"alert\"} 100\n"), "\(worker.log)")
+    try world.publishJobs(0..<3)
+    #expect(waitForMetric("app=\"com.example.app\",push_type=\"alert\"} 3\n"), "\(worker.log)")
+    let text = world.configuration().replacing("[com.example.app]", with: "[com.example.app, com.example.new]")
+    try world.folder.write(text, to: "herald.yaml")
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("reloaded", "main"), "\(worker.log)")
+    try world.publish(world.job("new").replacing("com.example.app", with: "com.example.new"))
+    #expect(waitForMetric("app=\"com.example.new\",push_type=\"alert\"} 1\n"), "\(worker.log)")
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+  }
+
   @Test func probesAndMetrics() throws {
     var options = WorkerWorld.Options()
     options.lanes = 2

@@ -93,6 +93,33 @@ import Testing
     #expect(WorkerHealth.problems([.init(name: "0", report: nil)]) == ["lane 0 does not answer"])
   }
 
+  private func count(_ app: String, _ counters: inout LaneCounters, times: Int = 1) {
+    var job = PushJob()
+    job.bytes = Array(app.utf8)
+    job.app = ByteRange(start: 0, count: job.bytes.count)
+    for _ in 0..<times {
+      let index = counters.appIndex(of: job)
+      counters.count(.invalid, .production, app: index, .alert)
+    }
+  }
+
+  /// Jobs with wrong apps came first: the apps of credentials are counted under their names all the same, also those of a reload.
+  @Test func inventedAppsTakeNoLabelOfARealOne() {
+    var counters = LaneCounters()
+    counters.reserveLabels(for: ["com.example.app", "com.example.idle"])
+    for number in 0..<3_000 { count("wrong-\(number)", &counters) }
+    count("com.example.app", &counters, times: 7)
+    counters.reserveLabels(for: (0..<700).map { "new-\($0)" } + ["com.example.app"])
+    for number in 0..<700 { count("new-\(number)", &counters, times: 2) }
+    count("other", &counters)
+    let counts = Dictionary(uniqueKeysWithValues: counters.outcomeCounts.map { ($0.app, $0.count) })
+    #expect(counts["com.example.app"] == 7)
+    #expect((0..<700).allSatisfy { counts["new-\($0)"] == 2 })
+    #expect(counts["wrong-0"] == 1 && counts["wrong-499"] == 1 && counts["wrong-500"] == nil)
+    #expect(counts["other"] == 2_501, "invented apps are few")
+    #expect(counts.count == 1 + 700 + 500 + 1)
+  }
+
   @Test func labelsOfRetriesAreFew() {
     var counters = LaneCounters(retryDelaysSeconds: [1, 5])
     for number in 0..<1000 { counters.countRetry(.other("Reason\(number)"), delaySeconds: number) }

@@ -72,6 +72,11 @@ package struct LaneCounters: Sendable {
     retries[RetryKey(reason: name, delaySeconds: delay), default: 0] += 1
   }
 
+  /// These apps of credentials have labels of their own, whatever other apps come.
+  package mutating func reserveLabels(for names: [String]) {
+    for name in names { apps.reserve(name) }
+  }
+
   package mutating func appIndex(of job: borrowing PushJob) -> Int {
     apps.index(of: job.bytes.span.extracting(job.app.range))
   }

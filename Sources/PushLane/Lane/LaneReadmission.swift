@@ -81,4 +81,7 @@ extension Lane {
   package mutating func update(onLimit: RateLimitPolicy) {
     settings.onLimit = onLimit
   }
+
+  /// At the start, and after a reload.
+  package mutating func reserveLabels(for apps: [String]) { counters.reserveLabels(for: apps) }
 }

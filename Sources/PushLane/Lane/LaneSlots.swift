@@ -11,7 +11,7 @@ struct JobSlot: ~Copyable {
   var tag = DeliveryTag(epoch: 0, jobClass: .transactional, value: 0)
   var pool = PoolIndex(0)
   /// The app's number in the lane's counters.
-  var app = AppLabels.maximum
+  var app = AppLabels.other
   /// Unix milliseconds.
   var receivedAt: Int64 = 0
   var received = Instant(nanoseconds: 0)
@@ -120,7 +120,7 @@ struct JobSlot: ~Copyable {
     tag = delivery.tag
     self.sentAt = sentAt
     pool = PoolIndex(0)
-    app = AppLabels.maximum
+    app = AppLabels.other
     receivedAt = now.unixMilliseconds
     received = now.monotonic
     refusal = nil

@@ -36,8 +36,9 @@ package final class WorkerLane: LoopWork {
       loop: loop, credentials: credentials, configuration: parts.apns, policies: policies, seed: settings.randomSeed)
     state.connect()
     if watchesUntilEmpty { broker.watchUntilEmpty() }
-    let lane = Lane(
+    var lane = Lane(
       broker: broker, state: state, push: push, directory: directory, clock: LoopClock(loop: loop), settings: settings)
+    lane.reserveLabels(for: credentials.apps)
     thread = LaneThread(
       lane: lane, loop: loop, control: control, describe: WorkerLane.describe, takeNotices: WorkerLane.takeNotices,
       log: log,
@@ -51,6 +52,7 @@ package final class WorkerLane: LoopWork {
         lane.push.replaceCredentials(update.credentials, revoked: update.revoked)
         lane.state.update(limits: update.limits.rates)
         lane.update(onLimit: update.limits.onLimit)
+        lane.reserveLabels(for: update.credentials.apps)
       },
       revoke: { lane, credential in lane.push.revoke(credential: credential) },
       lift: { lane, lift in lane.push.liftPauses(of: lift.credential, topic: lift.topic) },
