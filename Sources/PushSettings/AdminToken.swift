@@ -20,7 +20,7 @@ package struct AdminToken: Sendable {
     do throws(APNsError) {
       bytes = try KeyFile(path: file).bytes
     } catch {
-      throw Failure(description: "admin.token_file: \(file): \(error.text)")
+      throw Failure(description: "admin.token_file: \(FileName.shown(file)): \(error.text)")
     }
     let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
     let start = bytes.firstIndex { !blanks.contains($0) } ?? bytes.endIndex

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushIO
 
 /// Builds a configuration: flags override the environment, which overrides the file, which overrides the defaults. All problems are
 /// reported at once.
@@ -99,8 +100,7 @@ package struct ConfigurationLoader {
   private mutating func read(_ option: ConfigurationOption, fromFile file: String, name: String) {
     guard let data = FileManager.default.contents(atPath: file), let text = String(data: data, encoding: .utf8) else {
       // It may be the value itself, where the shorter variable was meant.
-      let shown = ServiceAddress.hidden(file, isURL: option.isSecret)
-      problem(name, option.path, "cannot read the file \(shown)")
+      problem(name, option.path, "cannot read the file \(ServiceAddress.hidden(FileName.shown(file)))")
       return
     }
     let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)

@@ -140,7 +140,11 @@ enum ConfigurationInput: Sendable, CustomStringConvertible {
   func hidden(isURL: Bool) -> ConfigurationInput {
     switch self {
     case .null, .mapping: self
-    case .scalar(let text, let isPlain): .scalar(ServiceAddress.hidden(text, isURL: isURL), isPlain: isPlain)
+    case .scalar(let text, _):
+      switch ServiceAddress.hidden(text, isURL: isURL) {
+      case text: self
+      case let shown: .scalar(shown, isPlain: true)
+      }
     case .list(let items): .list(items.map { $0.hidden(isURL: isURL) })
     }
   }

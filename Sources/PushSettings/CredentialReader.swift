@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushIO
 
 /// Reads the file's list of credentials, and reports what is wrong with each.
 struct CredentialReader {
@@ -48,7 +49,8 @@ struct CredentialReader {
         let nearest = NearestName.find(entry.path, in: Self.keys).map { "; did you mean \($0)?" } ?? ""
         problems.append(
           ConfigurationError.Problem(
-            origin: file.origin(entry.line), path: "\(path).\(entry.path)", text: "unknown key\(nearest)"))
+            origin: file.origin(entry.line), path: "\(path).\(ServiceAddress.hidden(entry.path))",
+            text: "unknown key\(nearest)"))
       }
     }
     let name = text("name", "1 to \(Limits.credentialNameBytesMaximum) letters, digits, '.', '_' and '-'") { text in
@@ -173,7 +175,7 @@ struct CredentialReader {
     if case .null = entry.input { return nil }
     guard let path = filePath("passphrase_file") else { return nil }
     guard let data = FileManager.default.contents(atPath: path), let text = String(data: data, encoding: .utf8) else {
-      problem("passphrase_file", "cannot read the file \(path)")
+      problem("passphrase_file", "cannot read the file \(FileName.shown(path))")
       return nil
     }
     return Secret(text.trimmingCharacters(in: .newlines))

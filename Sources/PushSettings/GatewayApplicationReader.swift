@@ -32,13 +32,16 @@ struct GatewayApplicationReader {
       case .scalar(let text, _) where Self.keys.contains(entry.path): texts[entry.path] = text
       case .scalar, .list, .mapping:
         let nearest = NearestName.find(entry.path, in: Self.keys).map { "; did you mean \($0)?" } ?? ""
-        let rule = Self.keys.contains(entry.path) ? "must be a text, not \(entry.input)" : "unknown key\(nearest)"
-        _ = refuse("\(path).\(entry.path)", entry.line, rule)
+        let rule =
+          Self.keys.contains(entry.path)
+          ? "must be a text, not \(entry.input.hidden(isURL: false))" : "unknown key\(nearest)"
+        _ = refuse("\(path).\(ServiceAddress.hidden(entry.path))", entry.line, rule)
       }
     }
     let word = texts["environment", default: APNsEnvironment.production.name]
     guard let environment = APNsEnvironment.allCases.first(where: { $0.name == word }) else {
-      return refuse("\(path).environment", item.line, "must be production or sandbox, not \(word)")
+      return refuse(
+        "\(path).environment", item.line, "must be production or sandbox, not \(ServiceAddress.hidden(word))")
     }
     guard let scope = texts["app"].flatMap({ AppScope(app: $0, environment: environment) }) else {
       return refuse("\(path).app", item.line, "must be a bundle id: letters, digits, '.', '_' and '-'")

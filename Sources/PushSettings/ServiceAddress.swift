@@ -70,41 +70,33 @@ package struct ServiceAddress: Hashable, Sendable {
     return result + rest
   }
 
-  /// Of a text that is not a URL that we can read: everything before its last `@` is hidden, or behind a colon what is no port, and its query.
-  /// Nobody knows what is a password there.
+  /// What a message says of a text that was to be a URL and cannot be read, or that looks like one where none belongs: its scheme, if that
+  /// is one of ours, and its length. Nobody knows which part of it is a password.
   /// - Parameter isURL: it was to be one.
   package static func hidden(_ text: String, isURL: Bool = false) -> String {
-    let scheme = text[..<endOfScheme(text)]
-    let query = text.firstIndex(of: "?") ?? text.endIndex
-    guard let mark = text.lastIndex(of: "@") else {
-      // The host was forgotten, or the `@`.
-      let authority = text[scheme.endIndex..<max(query, scheme.endIndex)]
-      if isURL, let colon = authority.firstIndex(of: ":"), !isPort(authority[authority.index(after: colon)...]) {
-        return scheme + authority[...colon] + "***"
-      }
-      return query < text.endIndex && (isURL || !scheme.isEmpty) ? text[..<query] + "?***" : text
+    guard !text.isEmpty, isURL || looksLikeURL(text) else { return text }
+    let lowerCased = text.lowercased()
+    guard let scheme = schemes.first(where: { lowerCased.hasPrefix($0 + "://") }) else {
+      return "a text of \(text.count) characters"
     }
-    let shown = scheme.endIndex <= mark ? scheme : ""
-    if query < mark { return shown + "***" }
-    return shown + "***" + text[mark..<query] + (query < text.endIndex ? "?***" : "")
+    return "\(scheme)://… (\(text.count) characters)"
   }
 
-  /// Behind `://`, if only a scheme's characters are before it (RFC 3986, section 3.1); else the beginning.
-  private static func endOfScheme(_ text: String) -> String.Index {
-    guard let mark = text.firstRange(of: "://"),
-      text[..<mark.lowerBound].allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "+-.".contains($0)) })
-    else { return text.startIndex }
-    return mark.upperBound
-  }
+  /// Another word in front of `://` may be part of a password.
+  private static let schemes = [
+    "amqp", "amqps", "http", "https", "redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel",
+    "rediss-sentinel", "unix",
+  ]
 
-  /// Digits up to a path, or to another host of a list.
-  private static func isPort(_ text: Substring) -> Bool {
-    let port = text.prefix { $0 != "/" && $0 != "," }
-    guard port.utf8.count <= 5, port.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
-      return false
-    }
-    guard let colon = text.firstIndex(of: ":") else { return true }
-    return isPort(text[text.index(after: colon)...])
+  /// It has a login, or something behind a colon that is no port. A rate limit has colons of its own.
+  private static func looksLikeURL(_ text: String) -> Bool {
+    if text.contains("@") || text.contains("//") { return true }
+    guard let colon = text.firstIndex(of: ":") else { return false }
+    let port = text[text.index(after: colon)...]
+    let limit = text.prefix { $0 != "=" }
+    return UInt16(port) == nil
+      && !(limit.contains("/")
+        && limit.utf8.allSatisfy { ConfigurationTextRule.isNameByte($0) || "*/".utf8.contains($0) })
   }
 
   /// Hides the value of `sentinel_password=` in a Redis URL, up to the next parameter.

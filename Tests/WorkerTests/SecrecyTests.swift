@@ -147,16 +147,67 @@ import Testing
       }
       #expect(!text.contains("S3CRET-x"), "\(line): \(text)")
     }
-    #expect(ServiceAddress.hidden("redis://a:70000,b:1/x", isURL: true) == "redis://a:70000,b:1/x", "a port is shown")
     for text in [
       "u:hunter2://x@h:5672", "redis:/:hunter2://x@h", "u:hunter2://x", "redis:/:hunter2://x", "h?hunter2://x@h",
+      "hunter2://x@h", "hunter2", "redis@u:hunter2", "redis://h#hunter2", "redis://u:p@h1,redis://:hunter2",
+      "redis-cluster://u:x@h1:1,u2:hunter2", "localhost:6379?password=hunter2", "unix:/p?password=hunter2",
     ] {
-      #expect(!ServiceAddress.hidden(text, isURL: true).contains("hunter2"), "\(text)")
+      let shown = ServiceAddress.hidden(text, isURL: true)
+      #expect(!shown.contains("hunter2") && shown.contains("\(text.count) characters"), "\(shown)")
     }
-    for address in ["localhost:6379", "unix:/p", "h:5672/", "h"] {
-      let shown = ServiceAddress.hidden("\(address)?sentinel_password=hunter2&password=x", isURL: true)
-      #expect(!shown.contains("hunter2") && !shown.contains("=x") && shown.hasPrefix(address.prefix(1)), "\(shown)")
+    #expect(ServiceAddress.hidden("Redis-Cluster://u:x@h1", isURL: true) == "redis-cluster://… (22 characters)")
+    #expect(ServiceAddress.hidden("my-amqp://h", isURL: true) == "a text of 11 characters")
+    // Where no URL belongs, other mistakes are shown.
+    for text in ["a b", "*/alert=5:x", "localhost:80", "99999999999999999999"] {
+      #expect(ServiceAddress.hidden(text) == text)
     }
+    for text in ["redis://user:hunter2", "u:hunter2", "u@hunter2", "//hunter2"] {
+      #expect(!ServiceAddress.hidden(text).contains("hunter2"))
+    }
+  }
+
+  /// Where its path belongs, a file's content: of what is not there, no message shows the name.
+  @Test func aSecretInPlaceOfItsFile_isNotShown() throws {
+    let files = try TemporaryFolder("no-file")
+    for secret in [
+      "mySecretToken12345678", "hunter2", "0123456789abcdef", "S3CRET/with+slash=", "/S3CRETwithslash/in/front",
+      "x.S3CRET", String(repeating: "S3CRET/", count: 7),
+    ] {
+      var texts: [String] = []
+      let lines = [
+        "admin: {token_file: '\(secret)'}", "redis: {token_key_file: '\(secret)'}", "rabbitmq: {ca_file: '\(secret)'}",
+        "apns: {ca_file: '\(secret)'}", "gateway: {keys_file: '\(secret)'}",
+        "credentials: [{name: a, p12_file: c.p12, passphrase_file: '\(secret)', apps: [a]}]",
+        "credentials: [{name: a, p12_file: '\(secret)', apps: [a]}]",
+        "credentials: [{name: a, certificate_file: '\(secret)', private_key_file: '\(secret)', apps: [a]}]",
+        "credentials: [{name: a, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: '\(secret)', apps: [a]}]",
+        "gateway: {certificate_file: '\(secret)', private_key_file: '\(secret)'}",
+      ]
+      for line in lines {
+        let file = try files.write(line, to: "herald.yaml")
+        do {
+          let loaded = try ConfigurationLoader.load(file: file)
+          Checker(loaded).run(offline: true) { texts.append(says($0)) }
+          do { _ = try Worker(loaded, logger: Logger(label: "test")) } catch { texts.append(says(error)) }
+        } catch {
+          texts.append(says(error))
+        }
+      }
+      for option in ConfigurationOption.all {
+        do {
+          texts.append(
+            says(try ConfigurationLoader.load(file: nil, environment: [option.environmentName + "_FILE": secret])))
+        } catch {
+          texts.append(says(error))
+        }
+      }
+      #expect(texts.count > 50)
+      for text in texts { #expect(!text.contains(secret), "\(text)") }
+    }
+    let path = files.path("none")
+    #expect(FileName.shown(path) == "\(path.dropLast(4))… (a name of 4 characters)")
+    #expect(FileName.shown(try files.write("x", to: "there")) == files.path("there"))
+    #expect(FileName.shown("/none/AuthKey_ABC.p8") == "/none/AuthKey_ABC.p8")
   }
 
   /// A scheme was forgotten or written wrong, at random: in every option, in its variable, in the file that its variable names, in its flag.
@@ -169,13 +220,20 @@ import Testing
     let hosts = ["host", "rabbit:5672", "127.0.0.1:6379/0", "[::1]:1", "proxy:3128/?heartbeat=1", "a:1,b:2/main"]
     var refusals = 0
     for option in ConfigurationOption.all {
-      for round in 0..<12 {
+      for round in 0..<24 {
         let user = ["", "svc", "a.b-c", "us%40er"].randomElement(using: &random) ?? ""
         let noise = (0..<6).map { _ in ":/?#&%=+@!abc019".randomElement(using: &random) ?? "a" }
         let password = String(noise.prefix(3)) + "S3CRET-x" + String(noise.suffix(3))
-        let url =
-          (starts.randomElement(using: &random) ?? "") + user + ":" + password + "@"
-          + (hosts.randomElement(using: &random) ?? "")
+        let start = starts.randomElement(using: &random) ?? ""
+        let host = hosts.randomElement(using: &random) ?? ""
+        var forms = [
+          "\(start)\(user):\(password)@\(host)", "redis://u:p@h1,redis://:\(password)",
+          "redis-cluster://u:x@h1:1,u2:\(password)", "redis@\(user):\(password)", "redis://h#\(password)",
+          "\(start)//\(user):\(password)", "amqp://\(user)\(password)",
+        ]
+        // Where any text may stand, only what looks like a URL is taken for a secret.
+        if option.isSecret { forms += [password, "\(user):\(password)", "S3CRET-x"] }
+        let url = round < 6 ? forms[0] : forms.randomElement(using: &random) ?? ""
         let (section, name) = (
           option.path.split(separator: ".").dropLast(), option.path.split(separator: ".").last ?? ""
         )

@@ -46,12 +46,14 @@ package struct KeyFile: Sendable {
     switch code {
     case ENOENT:
       APNsError(
-        kind: .file, subject: path,
+        kind: .file, subject: FileName.shown(path),
         text: "no such file: check the path; a relative one starts at the configuration's folder")
     case EACCES:
-      APNsError(kind: .file, subject: path, text: "permission denied: let the user that runs herald read it")
+      APNsError(
+        kind: .file, subject: FileName.shown(path), text: "permission denied: let the user that runs herald read it")
     default:
-      APNsError(kind: .file, subject: path, text: "cannot be read: \(unsafe String(cString: strerror(code)))")
+      APNsError(
+        kind: .file, subject: FileName.shown(path), text: "cannot be read: \(unsafe String(cString: strerror(code)))")
     }
   }
 }

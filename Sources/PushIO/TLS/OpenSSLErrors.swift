@@ -21,6 +21,7 @@ func takeOpenSSLReasons() -> (text: String, codes: [Int32]) {
 /// Throws if a file cannot be read.
 func requireReadable(_ file: String, _ what: String) throws(TLSError) {
   guard unsafe access(file, R_OK) == 0 else {
-    throw TLSError(kind: .file, text: "\(what) \(file) cannot be read: \(systemErrorText(errno))")
+    let code = errno
+    throw TLSError(kind: .file, text: "\(what) \(FileName.shown(file)) cannot be read: \(systemErrorText(code))")
   }
 }

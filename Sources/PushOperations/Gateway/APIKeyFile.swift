@@ -64,9 +64,10 @@ package struct APIKeyFile: Sendable {
   private var absence: Failure {
     do {
       _ = try FileManager.default.contentsOfDirectory(atPath: folder)
-      return Failure(description: "the keys file \(path) does not exist: `herald keys create` makes it")
+      return Failure(description: "the keys file \(FileName.shown(path)) does not exist: `herald keys create` makes it")
     } catch {
-      return Failure(description: "the folder of the keys file \(path) cannot be read: \(APIKeyFile.reason(error))")
+      return Failure(
+        description: "the folder of the keys file \(FileName.shown(path)) cannot be read: \(APIKeyFile.reason(error))")
     }
   }
 
