@@ -247,20 +247,32 @@ struct GatewayOutcomeTests {
     }
     // More than the kernel's buffers hold.
     let meta = String(repeating: "x", count: 5_000)
+    // The shares of apps that come one after the other.
+    let apps = [
+      ("com.example.app", 75), ("com.example.b", 18), ("com.example.c", 5), ("com.example.d", 1), ("com.example.e", 1),
+    ]
     // A chunk of the log has at most what was published at once.
-    for start in stride(from: 0, to: 1_500, by: 100) {
-      try world.outside.publish(
-        (start..<start + 100).map { number in
-          // Somebody else's, 300 KB each.
-          let text = number % 50 == 49 ? String(repeating: "y", count: 300_000) : meta
-          return outcome("job-\(number)-\(text)").replacing("\n", with: " ")
-        },
-        exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
+    for app in apps {
+      for start in stride(from: 0, to: 1_500, by: 100) {
+        try world.outside.publish(
+          (start..<start + 100).map { number in
+            // Somebody else's, 300 KB each.
+            let text = number % 50 == 49 ? String(repeating: "y", count: 300_000) : meta
+            return outcome("job-\(number)-\(text)", app: app.0).replacing("\n", with: " ")
+          },
+          exchange: "\(world.prefix).results", routingKey: "accepted.production.\(app.0)")
+      }
     }
-    let readers = try (0..<count).map { _ in try RawSocket(port: world.port, receiveBytes: 4_096) }
-    for reader in readers {
-      reader.send(
-        Array("GET /v1/outcomes?after=-1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\n\r\n".utf8))
+    var readers: [RawSocket] = []
+    for (app, share) in apps {
+      let key = try world.makeKey(["--app", app, "--scope", "read"])
+      for _ in 0..<share {
+        let reader = try RawSocket(port: world.port, receiveBytes: 4_096)
+        reader.send(
+          Array("GET /v1/outcomes?after=-1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key)\r\n\r\n".utf8))
+        readers.append(reader)
+      }
+      #expect(world.waitForMetric("herald_gateway_outcome_readers", readers.count, seconds: 60))
     }
     #expect(world.waitForMetric("herald_gateway_outcome_readers", count, seconds: 60))
     // Of each reader 32 outcomes and the rest of a chunk of RabbitMQ's log, and none of the large ones.

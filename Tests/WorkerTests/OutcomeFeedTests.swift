@@ -13,6 +13,7 @@ import Testing
     let feed: OutcomeFeed
     /// Of each reader, in order: nil: it has not begun.
     private(set) var begun: [Bool] = []
+    private(set) var refusedForApp = 0
 
     init() throws {
       loop = try EventLoop()
@@ -22,13 +23,14 @@ import Testing
       feed = OutcomeFeed(loop: loop, settings: try GatewaySettings(configuration)) { _, _ in }
     }
 
-    func add() throws -> OutcomeReader {
+    func add(app: String = "com.example.app", key: String = "k") throws -> OutcomeReader {
       let (events, number) = (OutcomeReader(), begun.count)
       begun.append(false)
-      let scope = try #require(AppScope(app: "com.example.app", environment: .production))
+      let scope = try #require(AppScope(app: app, environment: .production))
       feed.add(
-        OutcomeFeed.Reader(scope: scope, after: nil, key: "k", events: events) { [unowned self] refusal in
+        OutcomeFeed.Reader(scope: scope, after: nil, key: key, events: events) { [unowned self] refusal in
           begun[number] = refusal == nil
+          if case .tooManyOfApp = refusal { refusedForApp += 1 }
         })
       return events
     }
@@ -56,6 +58,22 @@ import Testing
     #expect(world.begun == [true, false, false, false, true])
     _ = try world.add()
     #expect(world.run { $0.begun.last == true }, "the numbers of the closed channels are free")
+  }
+
+  /// Many keys of one app take not all room: another app's only reader finds some, and those that end make room again.
+  @Test func anAppLeavesReadersToOthers() throws {
+    let world = try World()
+    let all = try (0..<100).map { try world.add(key: "k\($0 / 10)") }
+    #expect(world.run { $0.begun.count(where: \.self) == 75 })
+    #expect(world.refusedForApp == 25)
+    for app in ["com.example.one", "com.example.two"] {
+      _ = try world.add(app: app)
+      #expect(world.run { $0.begun.last == true }, "\(app)")
+    }
+    world.feed.remove(all[0])
+    #expect(world.run { $0.feed.readerCount == 76 })
+    _ = try world.add(app: "com.example.one")
+    #expect(world.run { $0.begun.last == true })
   }
 
   /// It stands still: what waits for it is given up, and others come.

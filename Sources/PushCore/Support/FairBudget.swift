@@ -21,11 +21,14 @@ package struct FairBudget<Owner: Hashable & Sendable>: Sendable {
   package mutating func take(_ count: Int, for owner: Owner) -> Bool {
     guard count <= free else { return false }
     let own = held[owner, default: 0] + count
-    guard own <= max(1, FairBudget.shareOfFree * (free - count)) else { return false }
+    guard FairBudget.isFair(own, leaving: free - count) else { return false }
     free -= count
     if own > 0 { held[owner] = own }
     return true
   }
+
+  /// Whether an owner may hold so much, if this is left for everybody.
+  package static func isFair(_ own: Int, leaving free: Int) -> Bool { own <= max(1, shareOfFree * free) }
 
   /// Returns what `take` took.
   package mutating func give(_ count: Int, from owner: Owner) {

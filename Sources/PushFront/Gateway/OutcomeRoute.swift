@@ -67,6 +67,8 @@ enum OutcomeRoute {
     case .tooManyReaders: Problem(.unavailable, "there are too many readers of outcomes; try again later")
     case .tooManyOfKey(let maximum):
       Problem(.overRate, "the key has \(maximum) readers of outcomes, its maximum (gateway.readers_per_key_max)")
+    case .tooManyOfApp:
+      Problem(.overRate, "the app has too many readers of outcomes beside those of others: close some")
     case .noLog: Problem(.notFound, "there is no log of outcomes: results.log is false")
     case .disconnected: Problem(.unavailable, "RabbitMQ is not connected; try again")
     case .beyondEnd:

@@ -90,8 +90,13 @@ final class OutcomeFeed {
   func add(_ reader: Reader) {
     guard isLogged else { return reader.begin(.noLog) }
     guard readerCount < readersMaximum else { return reader.begin(.tooManyReaders) }
-    guard count(ofKey: reader.key) < readersOfKeyMaximum else {
+    guard count({ $0.key == reader.key }) < readersOfKeyMaximum else {
       return reader.begin(.tooManyOfKey(maximum: readersOfKeyMaximum))
+    }
+    // An app may have many keys: it leaves room for others, whose one reader always finds some.
+    let own = count { $0.scope.app == reader.scope.app } + 1
+    guard FairBudget<String>.isFair(own, leaving: readersMaximum - readerCount - 1) else {
+      return reader.begin(.tooManyOfApp)
     }
     if !isStarted {
       isStarted = true
@@ -104,9 +109,9 @@ final class OutcomeFeed {
     }
   }
 
-  private func count(ofKey key: String) -> Int {
-    channels.values.count { if case .reading(let open) = $0 { open.reader.key == key } else { false } }
-      + waiting.count { $0.reader.key == key }
+  private func count(_ isWanted: (Reader) -> Bool) -> Int {
+    channels.values.count { if case .reading(let open) = $0 { isWanted(open.reader) } else { false } }
+      + waiting.count { isWanted($0.reader) }
   }
 
   private var deadline: Instant { loop.now.monotonic.adding(milliseconds: OutcomeFeed.waitMilliseconds) }
