@@ -104,13 +104,14 @@ import Testing
   @Test func jobsCarryWhatTheyAreGiven() throws {
     let tokens = try ["00FC13AD", "00fc13ad", "11223344"].map(DeviceToken.init)
     let job = try Job(
-      WidgetsNotification(), to: .devices(tokens), of: "com.example.app", environment: .sandbox, id: "é", topic: "own",
+      WidgetsNotification(), to: .devices(tokens), of: "com.example.app", environment: .sandbox, id: "é",
+      topic: "own.push-type.widgets",
       credential: "main", sequence: 7, tokenRegisteredAt: then, class: .bulk, meta: ["campaign": "42"])
     let parsed = try ParsedJob(job)
     #expect(parsed.targets == ["00fc13ad", "11223344"])
     #expect(parsed.job.sequence == 7)
     #expect(parsed.job.environment == .sandbox && parsed.job.tokenRegisteredAt == 1_796_000_000_750)
-    #expect(parsed.text(parsed.job.id) == "é" && parsed.text(parsed.job.topic) == "own")
+    #expect(parsed.text(parsed.job.id) == "é" && parsed.text(parsed.job.topic) == "own.push-type.widgets")
     #expect(parsed.text(parsed.job.credential) == "main" && parsed.text(parsed.job.meta) == #"{"campaign":"42"}"#)
     #expect(job.routingKey == "bulk" && job.id == "é")
     #expect(job.line.utf8.elementsEqual(job.body) && !job.line.contains("\n"))

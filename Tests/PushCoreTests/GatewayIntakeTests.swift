@@ -71,6 +71,7 @@ import Testing
     var any = sender(nil, query: "com.example.app")
     any.appsOfCredentials = own.appsOfCredentials
     // A key of no app may send for each, so the worker decides.
+    let rest = self.rest(forTopic: member)
     #expect((try? take("{\(member),\(rest)", any).get()) != nil)
     switch take("{\(member),\(rest)", own) {
     case .success: #expect(pointer.isEmpty)
@@ -78,6 +79,22 @@ import Testing
       #expect(problem.kind.status == 403 && problem.faults.map(\.pointer) == [pointer], "\(problem)")
       #expect(problem.detail.contains("the key is for the app com.example.app: "), "\(problem.detail)")
     }
+  }
+
+  /// A job's members for a push type that has such a topic.
+  private func rest(forTopic topic: String) -> String {
+    let type = topic.contains(".voip-ptt") ? "pushtotalk" : topic.contains(".voip") ? "voip" : "alert"
+    return rest.replacing(#""push_type":"alert""#, with: #""push_type":"\#(type)""#)
+  }
+
+  /// A job that APNs would refuse is no job: the client learns it at once.
+  @Test(arguments: ["com.example.app.", "com.example.app.voip"])
+  func aTopicThatAPNsRefusesIsNotTaken(_ topic: String) {
+    guard case .failure(let problem) = take(#"{"topic":"\#(topic)",\#(rest)"#) else {
+      Issue.record("it was taken")
+      return
+    }
+    #expect(problem.kind.status == 400 && problem.faults.map(\.pointer) == ["/topic"], "\(problem)")
   }
 
   /// A broadcast goes to the channel of its job's app: another app's is neither named by the app nor by the topic.
@@ -104,10 +121,11 @@ import Testing
 
   /// A gateway need not have the workers' credentials: then it does not know which apps there are.
   @Test(arguments: [
-    ("com.example.app.beta", false), ("com.example.app.beta.voip", false), ("com.example.app.", false),
-    ("com.example.app", true), ("com.example.app.voip", true), ("com.example.app.push-type.liveactivity", true),
+    ("com.example.app.beta", false), ("com.example.app.beta.voip", false),
+    ("com.example.app", true), ("com.example.app.voip", true), ("com.example.app.voip-ptt", true),
   ])
   func aKeySendsOnlyForItsApp_alsoWhereNoAppsAreKnown(_ topic: String, _ isTaken: Bool) {
+    let rest = self.rest(forTopic: topic)
     for others in [[], ["com.example.other"]] {
       var own = sender()
       own.owners = TopicOwners(others)

@@ -79,7 +79,11 @@ import Testing
     (job([("push_type", "[]")]), "push_type", "must be a string, not an array"),
     (job([("environment", "\"development\"")]), "environment", "production or sandbox, not development"),
     (job([("environment", "1")]), "environment", "must be a string, not 1"),
-    (job([("topic", "\"\"")]), "topic", "visible ASCII"),
+    (job([("topic", "\"\"")]), "topic", "must be letters, digits"),
+    (job([("topic", "\"com.example.app.\"")]), "topic", "not \"com.example.app.\""),
+    (job([("topic", "\"com.example..app\"")]), "topic", "in parts with dots between them"),
+    (job([("topic", "\".com.example\"")]), "topic", "in parts with dots between them"),
+    (job([("topic", "\"com.example.app/b\"")]), "topic", "in parts with dots between them"),
     (job([("topic", "\"a\\r\\nb\"")]), "topic", "a\\x0d\\x0ab"),
     (job([("topic", "true")]), "topic", "must be a string, not true"),
     (job([("credential", "\"\"")]), "credential", "1 to 64 bytes"),
@@ -290,13 +294,29 @@ import Testing
       #expect((error == nil) == priorities.contains(UInt8(value)), "\(type) \(value)")
       #expect(error == nil || error?.field == "priority")
     }
-    let own = Parsed(job(type.name, payload: payload + "}", [("topic", "\"my.topic\"")]))
-    #expect(own.text(own.job.topic) == "my.topic")
+    let own = Parsed(job(type.name, payload: payload + "}", [("topic", "\"my.topic\(suffix)\"")]))
+    #expect(own.error == nil && own.text(own.job.topic) == "my.topic\(suffix)")
+    for (other, foreign, _, _, _, _) in JobParserTests.types where foreign != suffix {
+      let error = Parsed(job(type.name, payload: payload + "}", [("topic", "\"my.topic\(foreign)\"")])).error
+      #expect(error?.field == "topic" && error?.answer == .refuses(.invalidPushType), "\(type) \(other)")
+    }
     let padding = String(repeating: " ", count: limit - payload.utf8.count - 1)
     #expect(Parsed(job(type.name, payload: payload + padding + "}")).error == nil)
     let over = Parsed(job(type.name, payload: payload + padding + " }")).error
     #expect(over?.field == "payload")
     #expect(over?.rule == "must be at most \(limit) bytes for \(type.name), not \(limit + 1)")
+  }
+
+  /// An app or a pass may be called like a suffix, and a type that we do not know may have any topic.
+  @Test func namesLikeSuffixesAreTaken() {
+    let alert = JobParserTests.payload(.alert) + "}"
+    for (type, app, topic) in [
+      ("alert", "com.example.voip", "com.example.voip"), ("alert", "pass.com.example", "pass.com.example.complication"),
+      ("brand-new", "com.example.app", "com.example.app.voip"),
+    ] {
+      let error = Parsed(job(type, payload: alert, [("app", "\"\(app)\""), ("topic", "\"\(topic)\"")])).error
+      #expect(error == nil, "\(error?.detail ?? "")")
+    }
   }
 
   @Test func pushToTalkNeverWaits() {

@@ -63,7 +63,7 @@ import Testing
     let parsed = Parsed(
       job([
         ("id", "\"\(String(repeating: "\\u0001", count: 128))\""), ("app", "\"\(String(repeating: "x", count: 200))\""),
-        ("topic", "\"\(String(repeating: "\\\"", count: 255))\""),
+        ("topic", "\"\(String(repeating: "x", count: 255))\""),
         ("meta", "{\"a\":\"\(String(repeating: "x", count: 2000))\"}"),
         ("to", "{\"token\":\"\(String(repeating: "a", count: 256))\"}"),
       ]))

@@ -106,6 +106,49 @@ package enum PayloadExamples {
 
   /// (type, payload, field, part of the rule)
   package static let refused: [(String, String, String, String)] = [
+    // A key of Apple's twice: which one counts is not known.
+    (
+      "accessory",
+      "{\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"},\"aps\":{\"encryptedData\":\"PoX/+w==\",\"sessionIdentifier\":\"s-1\",\"keyID\":\"AQ==\",\"messageIndex\":\"7\"}}",
+      "payload.aps",
+      "must be there once, not twice"
+    ),
+    (
+      "alert", "{\"aps\":{\"alert\":\"a\"},\"aps\":{}}", "payload.aps",
+      "must be there once, not twice"
+    ),
+    (
+      "alert", "{\"aps\":{\"alert\":\"a\"},\"\\u0061ps\":{}}", "payload.aps",
+      "must be there once, not twice"
+    ),
+    (
+      "voip", "{\"aps\":{},\"aps\":{}}", "payload.aps",
+      "must be there once, not twice"
+    ),
+    (
+      "alert", "{\"aps\":{\"alert\":null,\"alert\":\"a\"}}", "payload.aps.alert",
+      "must be there once, not twice"
+    ),
+    (
+      "alert", "{\"aps\":{\"alert\":\"a\",\"badge\":1,\"badge\":2}}", "payload.aps.badge",
+      "must be there once, not twice"
+    ),
+    (
+      "alert", "{\"aps\":{\"alert\":{\"title\":\"a\",\"title\":\"b\"}}}", "payload.aps.alert.title",
+      "must be there once, not twice"
+    ),
+    (
+      "alert", "{\"aps\":{\"sound\":{\"name\":\"a\",\"name\":\"b\"}}}", "payload.aps.sound.name",
+      "must be there once, not twice"
+    ),
+    (
+      "mdm", "{\"mdm\":\"a\",\"mdm\":\"b\"}", "payload.mdm",
+      "must be there once, not twice"
+    ),
+    (
+      "fileprovider", "{\"container-identifier\":\"a\",\"container-identifier\":\"b\"}", "payload.container-identifier",
+      "must be there once, not twice"
+    ),
     ("alert", "{}", "payload.aps", "at least one of alert, badge and sound"),
     ("alert", "{\"aps\":{}}", "payload.aps", "at least one"),
     ("alert", "{\"aps\":{\"alert\":null}}", "payload.aps", "at least one"),

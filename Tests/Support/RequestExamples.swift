@@ -36,6 +36,17 @@ package enum RequestExamples {
   package static let refused: [Example] = [
     Example(.app, [("app", "\"com example\"")], "not \"com example\""),
     Example(.topic, [("topic", "\"com example\"")], "not \"com example\""),
+    Example(.topic, [("topic", "\"com.example.app.\"")], "not \"com.example.app.\""),
+    Example(.topic, of: "voip", [("topic", "\".voip\"")], payload: "{\"a\":1}", "not \".voip\""),
+    Example(
+      .topicOfType, [("topic", "\"com.example.app.voip\"")],
+      "must not end with .voip, which is for voip, not for alert: leave it out"),
+    Example(
+      .topicOfType, of: "voip", [("topic", "\"com.example.app\"")], payload: "{\"a\":1}",
+      "must end with .voip for voip, not \"com.example.app\""),
+    Example(
+      .topicOfType, of: "accessory", [("topic", "\"com.example.app.push-type.widgets\"")],
+      payload: PayloadExamples.accessory, "must end with .push-type.accessory for accessory"),
     Example(.pushTypeForm, of: "a b", [], "not a b"),
     Example(.pushTypeKnown, of: "hologram", [], "hologram has none"),
     Example(.priority, [("priority", "7")], "must be one of 10, 5, 1 for alert, not 7"),

@@ -72,6 +72,7 @@ struct SimulatorRuleTests {
     Row("no topic", R.device(["apns-topic": nil]), "400 MissingTopic"),
     Row("empty topic", R.device(["apns-topic": ""]), "400 MissingTopic"),
     Row("topic with a space", R.device(["apns-topic": "com.example app"]), "400 BadTopic"),
+    Row("topic with an empty part", R.device(["apns-topic": "com.example.app."]), "400 BadTopic"),
     Row("unknown push type", R.device(["apns-push-type": "banner"]), "400 InvalidPushType"),
     Row("push type in upper case", R.device(["apns-push-type": "Alert"]), "400 InvalidPushType"),
     Row("no push type", R.device(["apns-push-type": nil]), "200"),
@@ -261,7 +262,7 @@ struct SimulatorRuleTests {
     Row("voip", typed("voip", topic: voip, payload: #"{"call":1}"#), "200"),
     Row("voip to the app", typed("voip", payload: #"{"call":1}"#), "400 InvalidPushType"),
     Row("alert to the voip topic", typed("alert", topic: voip, payload: R.alert), "400 InvalidPushType"),
-    Row("suffix alone", typed("voip", topic: ".voip", payload: #"{"call":1}"#), "400 InvalidPushType"),
+    Row("suffix alone", typed("voip", topic: ".voip", payload: #"{"call":1}"#), "400 BadTopic"),
     Row("complication", typed("complication", topic: R.app + ".complication", payload: #"{"a":1}"#), "200"),
     Row(
       "fileprovider",

@@ -33,10 +33,11 @@ enum HeaderRules {
 
   static let collapseIDBytesMaximum = 64
 
-  /// A bundle id, or one with a suffix: letters, digits, `-`, `.`, `_`, at most 255 bytes.
+  /// A bundle id, or one with a suffix: letters, digits, `-`, `.`, `_`, at most 255 bytes, with something before and behind each dot.
   static func isTopic(_ text: String) -> Bool {
     let bytes = text.utf8
-    guard !bytes.isEmpty, bytes.count <= 255 else { return false }
+    let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+    guard !bytes.isEmpty, bytes.count <= 255, !parts.contains("") else { return false }
     return bytes.allSatisfy { byte in
       switch byte {
       case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),

@@ -185,11 +185,16 @@ package struct JobParser: ~Copyable {
     if topic != nil {
       job.topic = text(topic, &job)
       let word = job.bytes.span.extracting(job.topic.range)
-      guard HeaderText.isVisible(word), word.count <= Limits.topicBytesMaximum else {
+      guard HeaderText.isTopic(word), word.count <= Limits.topicBytesMaximum else {
         let shown = JobError.describe(job.bytes.span, job.topic)
         throw JobError(
-          .topic, "must be visible ASCII, 1 to \(Limits.topicBytesMaximum), not \"\(shown)\"")
+          .topic,
+          """
+          must be letters, digits, hyphens and underscores, in parts with dots between them, 1 to \
+          \(Limits.topicBytesMaximum), not "\(shown)"
+          """)
       }
+      try checkTopicOfType(job)
       return
     }
     let suffix = PushTypeRules.table[Int(job.pushType.rawValue)].topicSuffix
@@ -201,6 +206,27 @@ package struct JobParser: ~Copyable {
     job.bytes.appendOwn(job.app.range)
     job.bytes.append(contentsOf: suffix.utf8)
     job.topic = ByteRange(start: start, count: job.bytes.count - start)
+  }
+
+  /// The job's own topic ends as its push type demands: APNs takes no other. A type that we do not know may demand anything.
+  private func checkTopicOfType(_ job: borrowing PushJob) throws(JobError) {
+    guard job.pushType != .other else { return }
+    let bytes = job.bytes.span
+    let topic = bytes.extracting(job.topic.range)
+    let suffix = job.pushType.topicSuffix
+    if !suffix.isEmpty {
+      if topic.count > suffix.utf8.count, HeaderText.hasSuffix(topic, suffix) { return }
+      throw JobError(
+        .topicOfType,
+        "must end with \(suffix) for \(name(of: job)), not \"\(JobError.describe(bytes, job.topic))\"")
+    }
+    // An app or a pass may be called like that.
+    if ByteHash.areSame(topic, bytes.extracting(job.app.range)) || HeaderText.hasPrefix(topic, "pass.") { return }
+    for type in PushType.named where !type.topicSuffix.isEmpty && HeaderText.hasSuffix(topic, type.topicSuffix) {
+      throw JobError(
+        .topicOfType,
+        "must not end with \(type.topicSuffix), which is for \(type.name), not for \(name(of: job)): leave it out")
+    }
   }
 
   private func credential(_ name: JSONString?, _ job: inout PushJob) throws(JobError) -> ByteRange {

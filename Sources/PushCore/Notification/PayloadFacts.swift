@@ -27,6 +27,8 @@ struct PayloadFacts: Sendable {
   var isContentChangedTrue = false
   /// `relevance-score` is below 0 or above 1; the offset of its value.
   var relevanceScoreOutside: Int?
+  /// The first key of Apple's that its object has twice: which one counts is not known.
+  var repeated: Fault?
   /// The first fault of a key that has a meaning in every push.
   var fault: Fault?
   /// The first fault of a key that has a meaning only in Live Activities.

@@ -46,6 +46,10 @@ struct PayloadRules: Sendable {
     _ facts: PayloadFacts, _ kind: PushTypeRules.Payload, isWallet: Bool, isBroadcast: Bool, isOfActivity: Bool = false,
     _ body: Span<UInt8>, payload: ByteRange
   ) -> JobError? {
+    if let repeated = facts.repeated {
+      return JobError(
+        field: repeated.path, rule: "must be there once, not twice", answer: .refuses(.badRequestPayload))
+    }
     if kind == .free { return nil }
     if let fault = PayloadRules.shapeFault(facts, kind) {
       return JobError(

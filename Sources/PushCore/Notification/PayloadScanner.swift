@@ -20,6 +20,7 @@ struct PayloadScanner: Sendable {
     _ facts: inout PayloadFacts
   ) throws(JSONError) -> Bool {
     guard try scanner.beginObject(bytes) else { return true }
+    var seen: PayloadKeySet = []
     repeat {
       let name = try scanner.key(bytes)
       let first = scanner.peek(bytes)
@@ -29,6 +30,10 @@ struct PayloadScanner: Sendable {
         if first == ASCII.quote { _ = try scanner.string(bytes) } else { try scanner.skipValue(bytes) }
         continue
       }
+      if seen.contains(key), facts.repeated == nil {
+        facts.repeated = PayloadFacts.Fault(key: key, parent: parent, offset: scanner.position)
+      }
+      seen.insert(key)
       // Some encoders write null for a missing key.
       if first == UInt8(ascii: "n") {
         try scanner.literal(bytes)

@@ -1,14 +1,17 @@
 /// The rules of a request's path and headers, a row each. Source: Apple, "Sending notification requests to APNs" and
 /// "Sending broadcast push notification requests to APNs". `PushTypeRules` has the rules that differ by push type.
 package enum RequestRule: CaseIterable, Sendable {
-  case app, topic, pushTypeForm, pushTypeKnown, priority, expiration, expirationOnly, collapseIDLength, collapseIDForm,
+  case app, topic, topicOfType, pushTypeForm, pushTypeKnown, priority, expiration, expirationOnly, collapseIDLength,
+    collapseIDForm,
     collapseIDNone, tokenMissing, token, channel, channelPushType, payloadLength
 
   /// The job's field, Apple's rule, and APNs' answer.
   package var row: (field: String, demand: String, answer: RuleAnswer) {
     switch self {
     case .app: ("app", "apns-topic is a bundle id", .refuses(.badTopic))
-    case .topic: ("topic", "apns-topic is a bundle id with the suffix of the push type", .refuses(.badTopic))
+    case .topic: ("topic", "apns-topic is a bundle id and a suffix", .refuses(.badTopic))
+    case .topicOfType:
+      ("topic", "apns-topic is a bundle id with the suffix of the push type", .refuses(.invalidPushType))
     case .pushTypeForm: ("push_type", "apns-push-type is one word", .refuses(.invalidPushType))
     case .pushTypeKnown: ("push_type", "apns-push-type is one that Apple lists", .refuses(.invalidPushType))
     case .priority: ("priority", "apns-priority is one of the push type's", .refuses(.badPriority))

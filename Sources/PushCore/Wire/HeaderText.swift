@@ -12,10 +12,11 @@ enum HeaderText {
     return !bytes.isEmpty
   }
 
-  /// Visible ASCII, at least one byte.
-  static func isVisible(_ bytes: Span<UInt8>) -> Bool {
-    for index in 0..<bytes.count where bytes[index] <= ASCII.space || bytes[index] >= 0x7F { return false }
-    return !bytes.isEmpty
+  /// A name without an empty part before, between or behind its dots.
+  static func isTopic(_ bytes: Span<UInt8>) -> Bool {
+    guard isName(bytes), bytes[0] != ASCII.dot, bytes[bytes.count - 1] != ASCII.dot else { return false }
+    for index in 1..<bytes.count where bytes[index] == ASCII.dot && bytes[index - 1] == ASCII.dot { return false }
+    return true
   }
 
   /// A header's value (RFC 9113, 8.2.1): no control characters, no space at either end.
@@ -49,6 +50,11 @@ enum HeaderText {
       guard isRight else { return false }
     }
     return true
+  }
+
+  static func hasSuffix(_ bytes: Span<UInt8>, _ suffix: String) -> Bool {
+    let count = suffix.utf8.count
+    return bytes.count >= count && bytes.extracting((bytes.count - count)..<bytes.count).equals(suffix)
   }
 
   static func hasPrefix(_ bytes: Span<UInt8>, _ prefix: String) -> Bool {
