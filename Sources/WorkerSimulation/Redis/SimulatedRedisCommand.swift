@@ -9,7 +9,7 @@ enum SimulatedRedisCommand: String, CaseIterable {
   case hscan, select, set, setbit, setex, setrange, sismember, smembers, srem, sscan, strlen, time, ttl, type, unlink,
     zadd, zcard,
     zcount
-  case zrange, zrangebyscore, zrem, zremrangebyscore, zscan, zscore
+  case zrange, zrangebyscore, zrem, zremrangebyscore, zrevrangebyscore, zscan, zscore
 
   struct Flags: OptionSet {
     let rawValue: UInt16
@@ -127,7 +127,7 @@ enum SimulatedRedisCommand: String, CaseIterable {
     case .set: return rules(-3, [.write, .denyOOM], .first)
     case .time: return rules(1, [.loading, .stale])
     case .zadd: return rules(-4, [.write, .denyOOM], .first)
-    case .zrange, .zrangebyscore: return rules(-4, [], .first)
+    case .zrange, .zrangebyscore, .zrevrangebyscore: return rules(-4, [], .first)
     case .zremrangebyscore: return rules(4, [.write], .first)
     case .zrem: return rules(-3, [.write], .first)
     }

@@ -79,7 +79,8 @@ extension SimulatedRedisKeyspace {
       return runOnBits(command, words, database)
     case .hexists, .hget, .hgetall, .hkeys, .hlen, .hmget, .hstrlen, .hvals, .hset, .hsetnx, .hdel, .hincrby:
       return runOnHash(command, words, database)
-    case .zadd, .zcard, .zcount, .zrem, .zscore, .zrange, .zrangebyscore, .zremrangebyscore:
+    case .zadd, .zcard, .zcount, .zrem, .zscore, .zrange, .zrangebyscore, .zremrangebyscore,
+      .zrevrangebyscore:
       return runOnSortedSet(command, words, database)
     case .sadd, .scard, .sismember, .smembers, .srem:
       return runOnSet(command, words, database)

@@ -62,7 +62,7 @@ extension SimulatedRedis {
       .mget, .persist, .pexpire, .pexpireat, .psetex, .pttl, .sadd, .scard, .set, .setbit, .setex, .setrange,
       .sismember, .smembers, .srem, .sscan, .strlen, .ttl, .type, .unlink, .zadd, .zcard, .zcount, .zrange,
       .zrangebyscore,
-      .zrem, .zremrangebyscore, .zscan, .zscore:
+      .zrem, .zremrangebyscore, .zrevrangebyscore, .zscan, .zscore:
       return unsupported(words)
     }
   }

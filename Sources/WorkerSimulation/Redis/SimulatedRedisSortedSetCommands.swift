@@ -62,14 +62,19 @@ extension SimulatedRedisKeyspace {
       range = ScoreRange(words[2], words[3])
       if range == nil { return .error("ERR min or max is not a float") }
     }
+    if command == .zrevrangebyscore {
+      range = ScoreRange(words[3], words[2])
+      if range == nil { return .error("ERR min or max is not a float") }
+    }
     var hasScores = false
     var (offset, count): (Int64, Int64) = (0, -1)
-    if command == .zrange || command == .zrangebyscore {
+    let isByScore = command == .zrangebyscore || command == .zrevrangebyscore
+    if command == .zrange || isByScore {
       var options = words[4...]
       while let option = options.popFirst()?.map(SimulatedRedis.capital) {
         if option == Self.withScores {
           hasScores = true
-        } else if option == Self.limit, command == .zrangebyscore, options.count >= 2 {
+        } else if option == Self.limit, isByScore, options.count >= 2 {
           guard let skipped = SimulatedRedisNumber.integer(options.removeFirst()),
             let taken = SimulatedRedisNumber.integer(options.removeFirst())
           else { return Self.notANumber }
@@ -114,9 +119,10 @@ extension SimulatedRedisKeyspace {
       for (member, _) in members { _ = set.remove(member) }
       if !members.isEmpty { store() }
       return .integer(Int64(members.count))
-    case .zrangebyscore:
+    case .zrangebyscore, .zrevrangebyscore:
       if offset < 0 { return .array([]) }
-      let members = inRange().dropFirst(Int(clamping: offset))
+      let found = command == .zrangebyscore ? inRange() : inRange().reversed()
+      let members = found.dropFirst(Int(clamping: offset))
       return list(count < 0 ? members : members.prefix(Int(clamping: count)))
     case .zrange:
       let size = Int64(set.count)
