@@ -53,7 +53,7 @@ extension ChannelsCommand {
       abstract: "Deletes named channels that nobody sent to for a while.",
       discussion: """
         Counts from a channel's last broadcast by Herald, or from its creation. Channels without a name in the registry \
-        are somebody else's, and stay. So do those that Herald made for running activities; one that a start names itself \
+        are somebody else's, and stay. So do those that Herald made for activities, for 12 hours; one that a start names itself \
         does not.
         """)
 
@@ -109,7 +109,7 @@ extension ChannelsCommand {
         }
       }
       let verb = dryRun ? "would be deleted" : "deleted"
-      let kept = inUse > 0 ? "; in use by running activities: \(inUse)" : ""
+      let kept = inUse > 0 ? "; in use by activities: \(inUse)" : ""
       Exit.note("\(count - failures) channels \(verb)" + (failures > 0 ? ", \(failures) could not be" : "") + kept)
       if failures > 0 { throw ExitCode(1) }
     }

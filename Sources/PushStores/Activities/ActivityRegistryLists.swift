@@ -199,7 +199,8 @@ extension ActivityRegistry {
     }
   }
 
-  /// The broadcast channels of an app's running activities, and of those whose end is to come.
+  /// The broadcast channels of an app's activities. One that has ended has its channel as long as it is known: its end may still be to come,
+  /// and APNs keeps it for devices that are offline.
   package func channelsInUse(_ scope: AppScope, then: @escaping Then<Set<ChannelID>>) {
     channelsInUse(scope, from: 0, [], then)
   }
@@ -210,7 +211,7 @@ extension ActivityRegistry {
   ) {
     let keys = keys(scope)
     let now = now
-    let (oldest, count) = ("(\(now - ActivityState.lifeMilliseconds)", ActivityRegistry.statesAtOnce)
+    let (oldest, count) = ("(\(now - ActivityState.memoryMilliseconds)", ActivityRegistry.statesAtOnce)
     redis.call(
       ["ZREVRANGEBYSCORE", keys.index, "+inf", oldest, "LIMIT", "\(offset)", "\(count)"], key: keys.index
     ) { [self] result in
@@ -235,13 +236,7 @@ extension ActivityRegistry {
           guard let activity = ActivityState(decoding: bytes.span) else {
             return then(.failure(.unreadable("an activity of \(scope) is not of this version")))
           }
-          guard let channel = activity.channel else { continue }
-          switch activity.phase(now: now) {
-          case .starting, .active: found.insert(channel)
-          // Its broadcast is to come.
-          case .ended where activity.content?.isBegun == false: found.insert(channel)
-          case .ended, .expired: break
-          }
+          if let channel = activity.channel { found.insert(channel) }
         }
         channelsInUse(scope, from: offset + count, found, then)
       }
