@@ -32,7 +32,7 @@ package final class ChannelRegistryClient {
     package let createdAt: Int64
     /// nil: deleted, or a dry run.
     package let failure: String?
-    /// It is the channel of a running activity, and stays.
+    /// It is the channel of an activity, and stays.
     package let isInUse: Bool
   }
 
@@ -81,6 +81,9 @@ package final class ChannelRegistryClient {
       loop: loop, configuration: registryConfiguration, tls: registryTLS,
       timeoutMilliseconds: redisTimeoutMilliseconds, seed: UInt64.random(in: .min ... .max))
     activities = ActivityRegistry(loop: loop, redis: activitiesRedis, prefix: configuration.redis.prefix)
+    registry.inUse = { [activities] scope, then in
+      activities.channelsInUse(scope) { then($0.mapError { .redis("\($0)") }) }
+    }
   }
 
   /// Ends connections. Blocks for a moment.
@@ -117,7 +120,7 @@ package final class ChannelRegistryClient {
 
   // MARK: - All
 
-  /// Deletes named channels that were not used since then. Channels without a name belong to others, and stay; so do those of running
+  /// Deletes named channels that were not used since then. Channels without a name belong to others, and stay; so do those of
   /// activities.
   package func reap(
     _ scope: AppScope, unusedForSeconds: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void

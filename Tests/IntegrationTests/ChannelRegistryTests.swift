@@ -173,7 +173,7 @@ struct ChannelRegistryTests {
     #expect(settled.origin == .created && settled.id != vain)
     // A third one searches.
     _ = try bench.wait {
-      bench.registries[2].ask(["HSET", keys.intents, "other", "0\t1\tdead"], key: keys.intents, then: $0)
+      bench.registries[2].ask(["HSET", keys.intents, "other", "0\t1\tdead\t"], key: keys.intents, then: $0)
     }
     var other: ChannelEnsureState.Result?
     bench.registries[2].settle(try bench.name("other"), in: bench.scope, .ensure(.none)) { result in
@@ -189,6 +189,40 @@ struct ChannelRegistryTests {
     #expect(other?.id != vain && other?.origin == .created)
     #expect(bench.manager.channels.count == 2)
     #expect(try bench.snapshot().names.values.allSatisfy { bench.manager.channels[$0] != nil })
+  }
+
+  /// Redis failed over, and has lost whose a channel is: a create that nobody answers adopts it for no other name.
+  @Test(arguments: ["match-2", "activity:match-2"]) func channelWhoseNameRedisLost_isNotAdopted(_ name: String) throws {
+    let bench = try bench()
+    let first = try bench.ensure("activity:match-1")
+    let keys = bench.registries[0].keys(bench.scope)
+    for command in [["HDEL", keys.ids, first.id.text], ["HDEL", keys.names, "activity:match-1"]] {
+      _ = try bench.wait { bench.registries[0].ask(command, key: keys.ids, then: $0) }
+    }
+    try bench.addRegistry()
+    bench.manager.createsToLose = 1
+    bench.manager.afterCreate = {
+      for id in bench.manager.channels.keys where id != first.id { bench.manager.remove(id) }
+    }
+    let second = try bench.ensure(name, registry: 1)
+    #expect(second.id != first.id && second.origin == .created)
+    #expect(bench.manager.createCount == 3 && bench.registries[1].counters.adopted == 0)
+  }
+
+  /// Its name was lost after the create was begun, which is too late to be noted.
+  @Test func channelThatAnActivityHolds_isNotAdopted() throws {
+    let bench = try bench()
+    let first = try bench.ensure("match-1")
+    var held: ChannelID?
+    bench.registries[0].inUse = { $1(.success(Set([held].compactMap(\.self)))) }
+    bench.manager.createsToLose = 1
+    bench.manager.afterCreate = {
+      // The one that was made goes, and another's comes.
+      for id in bench.manager.channels.keys where id != first.id { bench.manager.remove(id) }
+      held = bench.manager.add(.none)
+    }
+    let second = try bench.ensure("match-2")
+    #expect(held != nil && second.id != held && second.origin == .created)
   }
 
   @Test func strangersChannelsAreNotTaken() throws {

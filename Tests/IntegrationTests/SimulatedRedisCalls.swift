@@ -19,7 +19,7 @@ struct SimulatedRedisCalls {
     ("channel release", ChannelScript.release), ("channel learn", ChannelScript.learn),
     ("channel policy", ChannelScript.policy), ("channel forget", ChannelScript.forget),
     ("channel claim", ChannelScript.claim), ("channel take", ChannelScript.take), ("channel use", ChannelScript.use),
-    ("channel begin", ChannelScript.begin),
+    ("channel begin", ChannelScript.begin), ("channel note", ChannelScript.note),
   ]
 
   /// Including those of audiences.
@@ -190,7 +190,7 @@ struct SimulatedRedisCalls {
     let milliseconds = digits(Int(unixMicroseconds / 1000))
     let (names, ids, intents, count, used) = (key("names"), key("ids"), key("intents"), key("count"), key("used"))
     let discarded = key("discarded")
-    switch below(18) {
+    switch below(19) {
     case 14...16, 0..<3:
       return eval(
         "channel look", [names, ids, intents, lock, count, discarded],
@@ -211,6 +211,7 @@ struct SimulatedRedisCalls {
     case 10: return eval("channel take", [ids, discarded], [id, milliseconds])
     case 11: return eval("channel use", [used], [digits(Int(seconds) - below(100)), id, self.id()])
     case 17: return eval("channel begin", [names, used], [name])
+    case 18: return eval("channel note", [intents, lock], [name, owner, digits(below(2)), self.id(), digits(2000)])
     case 12 where below(3) > 0:
       return ("DEL of a channel key", words("DEL") + [[names, ids, intents, lock, count, used, discarded][below(7)]])
     case 12: return ("SET of a count", words("SET") + [count, digits(below(9))] + words("EX", "600"))

@@ -31,7 +31,8 @@ import Testing
     var state = state()
     #expect(state.looked(.uncounted, now: now(0), random: 0) == .count)
     #expect(state.counted() == .look)
-    #expect(state.looked(.begun(count: 3), now: now(1), random: 0) == .create(.mostRecent))
+    #expect(state.looked(.begun(count: 3), now: now(1), random: 0) == .note)
+    #expect(state.noted(isStored: true, now: now(1), random: 0) == .create(.mostRecent))
     #expect(state.created(one, now: now(2)) == .store(one, entry(at: 2), isNew: true))
     let result = ChannelEnsureState.Result(id: one, entry: entry(at: 2), origin: .created)
     #expect(state.stored(.stored, now: now(3), random: 0) == .done(result))
@@ -80,8 +81,9 @@ import Testing
 
   @Test func aLostAnswerIsLookedIntoBeforeAnythingIsMade() {
     var state = state()
-    let intent = ChannelIntent(storage: .mostRecent, begunAt: 1_000_000, owner: "me")
-    #expect(state.looked(.begun(count: 0), now: now(0), random: 0) == .create(.mostRecent))
+    let intent = ChannelIntent(storage: .mostRecent, begunAt: 1_000_000, owner: "me", before: [one])
+    #expect(state.looked(.begun(count: 0), now: now(0), random: 0) == .note)
+    #expect(state.noted(isStored: true, now: now(0), random: 0) == .create(.mostRecent))
     let lost = state.createFailed(failure(.unanswered(text: "lost")), now: now(100))
     #expect(lost == .wait(milliseconds: timing.lockMilliseconds / 3))
     let early = state.looked(.unfinished(intent, redisNow: 1_002_000), now: now(2_000), random: 0)
@@ -89,7 +91,7 @@ import Testing
     let settled = state.looked(.unfinished(intent, redisNow: 1_003_001), now: now(3_001), random: 0)
     #expect(settled == .search(.mostRecent))
     let adopted = state.searched(
-      candidates: [two], intents: [intent], storage: .mostRecent, redisNow: 1_003_100, now: now(3_100), random: 0)
+      candidates: [one, two], intents: [intent], storage: .mostRecent, redisNow: 1_003_100, now: now(3_100), random: 0)
     #expect(adopted == .store(two, entry(at: 3_100), isNew: false))
     let done = state.stored(.stored, now: now(3_200), random: 0)
     #expect(done == .done(.init(id: two, entry: entry(at: 3_100), origin: .adopted)))
@@ -103,7 +105,44 @@ import Testing
       candidates: [], intents: [dead], storage: .none, redisNow: 1_000_000, now: now(1), random: 0)
     #expect(nothing == .clear(strays: false))
     #expect(state.cleared() == .look)
-    #expect(state.looked(.begun(count: 1), now: now(2), random: 0) == .create(.mostRecent))
+    #expect(state.looked(.begun(count: 1), now: now(2), random: 0) == .note)
+    #expect(state.noted(isStored: false, now: now(2), random: 0) == .wait(milliseconds: 20), "the lock was lost")
+  }
+
+  /// Redis may have lost that it is another name's.
+  @Test func aChannelThatWasThereBeforeIsNotAdopted() {
+    func action(_ before: [ChannelID]?) -> ChannelEnsureState.Action {
+      var state = state()
+      let dead = ChannelIntent(storage: .mostRecent, begunAt: 1, owner: "dead", before: before)
+      #expect(state.looked(.unfinished(dead, redisNow: 1_000_000), now: now(0), random: 0) == .search(.mostRecent))
+      #expect(
+        state.candidates([one, two]) == (before == nil ? [] : [one, two].filter { before?.contains($0) == false }))
+      return state.searched(
+        candidates: [one], intents: [dead], storage: .mostRecent, redisNow: 1_000_000, now: now(1), random: 0)
+    }
+    #expect(action([one, two]) == .clear(strays: false))
+    #expect(action(nil) == .clear(strays: false), "of an older version")
+    #expect(action([two]) == .store(one, entry(at: 1), isNew: false))
+  }
+
+  /// Phones of another activity may be on it.
+  @Test func anActivityAdoptsNoChannel() throws {
+    let activity = ChannelName(ofActivity: try #require(ActivityID("match-1")))
+    for wish in [ChannelEnsureState.Wish.ensure(.mostRecent), .recover] {
+      var state = ChannelEnsureState(
+        activity, in: scope, wish, timing: timing, limit: ChannelLimit(maximum: 10), now: now(0).monotonic)
+      let dead = ChannelIntent(storage: .mostRecent, begunAt: 1, owner: "dead", before: [])
+      let young = ChannelIntent(storage: .mostRecent, begunAt: 999_999, owner: "dead", before: [])
+      let early = state.looked(.unfinished(young, redisNow: 1_000_000), now: now(0), random: 0)
+      #expect(early == .wait(milliseconds: timing.lockMilliseconds / 3), "the create may still be stored")
+      #expect(
+        state.looked(.unfinished(dead, redisNow: 1_000_000), now: now(0), random: 0) == .clear(strays: false))
+      #expect(state.cleared() == .look)
+    }
+    var state = ChannelEnsureState(
+      activity, in: scope, .ensure(.mostRecent), timing: timing, limit: ChannelLimit(maximum: 10), now: now(0).monotonic
+    )
+    #expect(state.looked(.begun(count: 0), now: now(0), random: 0) == .create(.mostRecent))
   }
 
   @Test func recoveryTakesNoStrangersChannel() {
@@ -116,19 +155,21 @@ import Testing
     #expect(decide([one], [dead]) == .adopt(one))
     #expect(decide([one, two], [dead, dead]) == .adopt(one))
     #expect(decide([one, two], [dead]) == .undecided)
+    let later = ChannelIntent(storage: .none, begunAt: 2, owner: "c", before: [two])
+    #expect(decide([one, two], [dead, later]) == .adopt(two), "the later one can have made the other alone")
     #expect(decide([one], [dead, young]) == .wait, "the young one may store it any moment")
   }
 
   @Test func whatWasMadeWithoutTheLockIsNotKept() {
     var state = state()
-    #expect(state.looked(.begun(count: 0), now: now(0), random: 0) == .create(.mostRecent))
+    #expect(state.looked(.begun(count: 0), now: now(0), random: 0) == .note)
     #expect(state.created(one, now: now(1)) == .store(one, entry(at: 1), isNew: true))
     #expect(state.stored(.lockLost, now: now(2), random: 0) == .wait(milliseconds: 20))
     let other = ChannelEnsureState.Result(id: two, entry: entry(), origin: .found)
     #expect(state.looked(.found(two, entry()), now: now(22), random: 0) == .discard(one, other))
 
     var again = self.state()
-    #expect(again.looked(.begun(count: 0), now: now(0), random: 0) == .create(.mostRecent))
+    #expect(again.looked(.begun(count: 0), now: now(0), random: 0) == .note)
     #expect(again.created(one, now: now(1)) == .store(one, entry(at: 1), isNew: true))
     #expect(again.stored(.lockLost, now: now(2), random: 0) == .wait(milliseconds: 20))
     let mine = ChannelIntent(storage: .mostRecent, begunAt: 1_000_000, owner: "me")
@@ -141,7 +182,7 @@ import Testing
     let action = full.looked(.full(count: 10), now: now(0), random: 0)
     #expect(action == .fail(.full(scope, count: 10, maximum: 10), clearsIntent: false, holdsLock: false))
     var refused = state()
-    #expect(refused.looked(.begun(count: 0), now: now(0), random: 0) == .create(.mostRecent))
+    #expect(refused.looked(.begun(count: 0), now: now(0), random: 0) == .note)
     let unreachable = failure(.unreachable(text: "no route"))
     #expect(
       refused.createFailed(unreachable, now: now(1)) == .fail(.apns(unreachable), clearsIntent: true, holdsLock: true))
@@ -170,6 +211,9 @@ import Testing
     #expect(found.text == "?\t3\t\t" && ChannelEntry(found.text) == found)
     for broken in ["", "1\t2\t3", "7\t1\t\t", "1\tx\t\t"] { #expect(ChannelEntry(broken) == nil) }
     #expect(ChannelIntent("1\t17\tme")?.begunAt == 17)
+    let intents = ["1\t17\tme", "1\t17\tme\t", "1\t17\tme\t\(ChannelIntent.text(before: [one, two]))"].map(
+      ChannelIntent.init)
+    #expect(intents.map { $0?.owner } == ["me", "me", "me"] && intents.map { $0?.before } == [nil, [], [one, two]])
     #expect(ChannelIntent("1\tx\tme") == nil)
     #expect(
       ChannelName("") == nil && ChannelName("a\tb") == nil && ChannelName(String(repeating: "x", count: 129)) == nil)

@@ -80,7 +80,9 @@ package struct ChannelEnsureState: Sendable {
     case wait(milliseconds: Int64)
     /// List the channels at APNs, and store their number. → `counted`
     case count
-    /// List the channels, and find those with this policy that the registry does not know. → `searched`
+    /// Store the channels at APNs that the registry does not know in our intent. → `noted`
+    case note
+    /// List the channels, and find the `candidates` with this policy. → `searched`
     case search(StoragePolicy)
     /// → `created`
     case create(StoragePolicy)
@@ -109,6 +111,8 @@ package struct ChannelEnsureState: Sendable {
   private var origin = Origin.created
   private var holdsLock = false
   private var wantedStorage: StoragePolicy
+  /// Of the unfinished create that is looked into: what was at APNs before it; nil: not known.
+  private var before: [ChannelID]?
 
   package init(
     _ name: ChannelName, in scope: AppScope, _ wish: Wish, timing: Timing, limit: ChannelLimit, now: Instant
@@ -145,12 +149,16 @@ package struct ChannelEnsureState: Sendable {
       let rest = intent.begunAt &+ timing.settleMilliseconds &- redisNow
       // The lock is ours and must not expire meanwhile: each look renews it.
       if rest > 0 { return wait(min(rest + 1, timing.lockMilliseconds / 3), now) }
+      // It may be another activity's, whose phones would show this one's state: another one is made.
+      if name.isOfActivity { return .clear(strays: false) }
+      before = intent.before
       return .search(intent.storage)
     case .begun(let count):
       holdsLock = true
       if let inHand { return store(inHand.id, inHand.entry) }
       guard limit.level(count) != .full else { return failFull(count) }
-      return .create(wantedStorage)
+      // Whatever became of it, nobody adopts it.
+      return name.isOfActivity ? .create(wantedStorage) : .note
     case .uncounted:
       holdsLock = true
       if let inHand { return store(inHand.id, inHand.entry) }
@@ -168,14 +176,30 @@ package struct ChannelEnsureState: Sendable {
   package func counted() -> Action { .look }
   package func cleared() -> Action { .look }
 
+  /// - Parameter isStored: false: the lock was lost.
+  package mutating func noted(isStored: Bool, now: Now, random: UInt64) -> Action {
+    if isStored { return .create(wantedStorage) }
+    holdsLock = false
+    return wait(backoff.failed(random: random), now)
+  }
+
+  /// Those that the unfinished create may have made.
+  /// - Parameter unknown: channels that the registry does not know.
+  package func candidates(_ unknown: [ChannelID]) -> [ChannelID] {
+    guard let before else { return [] }
+    let known = Set(before)
+    return unknown.filter { !known.contains($0) }
+  }
+
   /// - Parameters:
-  ///   - candidates: channels that the registry does not know, of the intent's storage policy.
+  ///   - candidates: those with the intent's storage policy.
   ///   - intents: every unfinished create of that policy.
   package mutating func searched(
     candidates: [ChannelID], intents: [ChannelIntent], storage: StoragePolicy, redisNow: Int64, now: Now,
     random: UInt64
   ) -> Action {
     let settled = redisNow &- timing.settleMilliseconds
+    let candidates = self.candidates(candidates)
     switch ChannelRecovery.decide(candidates: candidates, intents: intents, settled: settled) {
     case .wait: return wait(backoff.failed(random: random), now)
     case .create: return .clear(strays: false)

@@ -29,6 +29,9 @@ package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
     text = "activity:" + Hex.text(ActivityJobs.word(of: id.text.utf8.span), count: 16)
   }
 
+  /// An activity may have its channel. Or a producer chose such a name.
+  package var isOfActivity: Bool { text.utf8.starts(with: "activity:".utf8) }
+
   package var description: String { text }
 
   /// By bytes.

@@ -17,6 +17,8 @@ final class ChannelConsumerLoop {
   let access: ChannelAccess
   let redis: RedisClient
   let registry: ChannelRegistry
+  /// Of the activities, from the first time that it is asked which channels they hold.
+  private var activitiesRedis: RedisClient?
   private let runner: ChannelJobRunner
   private let policies: ChannelPolicyResolver
   private let consumer: RabbitMQClient
@@ -89,9 +91,23 @@ final class ChannelConsumerLoop {
         (.openChannel, ChannelConsumerLoop.isolatedChannel), (.prefetch(1), ChannelConsumerLoop.isolatedChannel),
       ]
     ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.consumer.rawValue)): \(text)") }
+    registry.inUse = { [weak self] scope, then in self?.findInUse(scope, then) }
   }
 
-  deinit { redis.abandon() }
+  deinit {
+    redis.abandon()
+    activitiesRedis?.abandon()
+  }
+
+  private func findInUse(_ scope: AppScope, _ then: @escaping ChannelRegistry.Then<Set<ChannelID>>) {
+    guard let known = settings.activities else { return then(.success([])) }
+    let redis =
+      activitiesRedis
+      ?? RedisClient(loop: loop, configuration: known.configuration, tls: known.tls, seed: random.next())
+    activitiesRedis = redis
+    let activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    activities.channelsInUse(scope) { then($0.mapError { .redis("\($0)") }) }
+  }
 
   var counters: ChannelCounters {
     var counters = registry.counters
@@ -154,6 +170,7 @@ final class ChannelConsumerLoop {
   func turn() {
     access.client.turn()
     redis.turn()
+    activitiesRedis?.turn()
     publisher.turn()
     if publisher.isReady, drainDeadline == nil { consumer.start() }
     while let event = consumer.nextEvent() { take(event) }
@@ -192,9 +209,10 @@ final class ChannelConsumerLoop {
     publisher.close()
     access.client.close()
     // A quorum queue drops acknowledgements in flight when their channel closes.
-    loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
+    loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis, weak activitiesRedis] in
       consumer?.stop()
       redis?.close()
+      activitiesRedis?.close()
     }
   }
 

@@ -10,6 +10,8 @@ package struct ChannelConsumerSettings: Sendable {
   package var rabbitmq: RabbitMQSettings
   package var redis: RedisConfiguration
   package var redisTLS: TLSContext?
+  /// The Redis of the activities; nil: not known.
+  package var activities: (configuration: RedisConfiguration, tls: TLSContext?)?
   /// Prefix of every key.
   package var prefix: String
   package var client: ChannelClientConfiguration
@@ -62,6 +64,7 @@ package struct ChannelConsumerSettings: Sendable {
       rabbitmq: parts.rabbitmq(name: "\(hostName)/channels", prefetch: 2, randomSeed: 0),
       redis: parts.redis, redisTLS: parts.redisTLS, prefix: configuration.redis.prefix,
       client: ChannelClientConfiguration(configuration.apns))
+    activities = (parts.registry, parts.registryTLS)
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
   }
 }

@@ -49,6 +49,7 @@ final class ChannelEnsureFlow {
         perform(state.waited())
       }
     case .count: count()
+    case .note: note()
     case .search(let storage): search(storage)
     case .create(let storage): create(storage)
     case .store(let id, let entry, let isNew): store(id, entry, isNew: isNew)
@@ -199,14 +200,48 @@ final class ChannelEnsureFlow {
 
   /// Counts the channels and stores their ids, so that the channel of a later lost create can be told from them.
   private func count() {
+    let generation = registry.redis.generation
     registry.list(scope, credential: credential) { [self] result in
       switch result {
-      case .failure(.apns(let failure)): perform(state.lookFailed(failure))
-      case .failure(let failure): perform(state.redisFailed("\(failure)"))
+      case .failure(let failure): failed(failure)
       case .success(let list):
-        registry.learn(list.ids, in: scope, isForced: false) { [self] result in
-          if case .failure(let failure) = result { return perform(state.redisFailed("\(failure)")) }
-          perform(state.counted())
+        registry.unknown(list.ids, since: generation, in: scope) { [self] result in
+          if case .failure(let failure) = result { return failed(failure) }
+          registry.learn(list.ids, in: scope, isForced: false) { [self] result in
+            if case .failure(let failure) = result { return failed(failure) }
+            perform(state.counted())
+          }
+        }
+      }
+    }
+  }
+
+  private func failed(_ failure: ChannelRegistryFailure) {
+    if case .apns(let failure) = failure { return perform(state.lookFailed(failure)) }
+    perform(state.redisFailed("\(failure)"))
+  }
+
+  /// Too many are not stored: then nothing is adopted.
+  private func note() {
+    registry.unknown(in: scope, credential: credential) { [self] result in
+      switch result {
+      case .failure(let failure): failed(failure)
+      case .success(let unknown):
+        guard unknown.count <= ChannelIntent.beforeMaximum else {
+          return perform(state.noted(isStored: true, now: now, random: registry.nextRandom()))
+        }
+        registry.eval(
+          ChannelScript.note, [keys.intents, keys.lock(name)],
+          [
+            name.text, owner, String(state.storage.rawValue), ChannelIntent.text(before: unknown),
+            String(registry.timing.lockMilliseconds),
+          ]
+        ) { [self] result in
+          switch result {
+          case .failure(let failure): failed(failure)
+          case .success(let reply):
+            perform(state.noted(isStored: reply == .integer(1), now: now, random: registry.nextRandom()))
+          }
         }
       }
     }
@@ -223,7 +258,13 @@ final class ChannelEnsureFlow {
           case .failure(let failure): perform(state.redisFailed("\(failure)"))
           case .success(let unknown):
             strays = unknown
-            ask(unknown.prefix(ChannelRecovery.candidatesMaximum), storage, candidates: [])
+            registry.unheld(state.candidates(unknown), in: scope) { [self] result in
+              switch result {
+              case .failure(let failure): failed(failure)
+              case .success(let candidates):
+                ask(candidates.prefix(ChannelRecovery.candidatesMaximum), storage, candidates: [])
+              }
+            }
           }
         }
       }

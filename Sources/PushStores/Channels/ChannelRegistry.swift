@@ -37,6 +37,11 @@ package final class ChannelRegistry {
   private var random: SeededRandom
   private var flows: [ObjectIdentifier: ChannelEnsureFlow] = [:]
   private var levels: [AppScope: ChannelLimit.Level] = [:]
+  /// The channels of the last list of an app that Redis did not know, and its generation then: it knows all that was made since, unless it
+  /// has lost that.
+  private var unknownBefore: [AppScope: (generation: UInt64, ids: [ChannelID])] = [:]
+  /// The channels that activities hold; nil: nobody can say.
+  package var inUse: ((AppScope, @escaping Then<Set<ChannelID>>) -> Void)?
 
   /// How long the number of channels is valid before it is counted again.
   private static let countSeconds = 600
@@ -271,6 +276,36 @@ package final class ChannelRegistry {
         unknown(rest.dropFirst(part.count), of: scope, found: found + missing, then: then)
       }
     }
+  }
+
+  /// The channels at APNs that Redis does not know, if it loses nothing from now on: lists them, unless it is known.
+  func unknown(in scope: AppScope, credential: String?, then: @escaping Then<[ChannelID]>) {
+    let generation = redis.generation
+    if let known = unknownBefore[scope], known.generation == generation { return then(.success(known.ids)) }
+    list(scope, credential: credential) { [weak self] result in
+      guard let self else { return }
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let list): unknown(list.ids, since: generation, in: scope, then: then)
+      }
+    }
+  }
+
+  /// Keeps which channels of a list Redis does not know.
+  /// - Parameter generation: of Redis before the list was read.
+  func unknown(
+    _ ids: [ChannelID], since generation: UInt64, in scope: AppScope, then: @escaping Then<[ChannelID]>
+  ) {
+    unknown(ids, in: scope) { [weak self] result in
+      if case .success(let unknown) = result { self?.unknownBefore[scope] = (generation, unknown) }
+      then(result)
+    }
+  }
+
+  /// Without those that activities hold.
+  func unheld(_ ids: [ChannelID], in scope: AppScope, then: @escaping Then<[ChannelID]>) {
+    guard let inUse, !ids.isEmpty else { return then(.success(ids)) }
+    inUse(scope) { result in then(result.map { held in ids.filter { !held.contains($0) } }) }
   }
 
   /// Stores channels of a list that the registry does not know. `isForced`: even during unfinished creates.

@@ -29,6 +29,19 @@ package enum ChannelScript {
     return {3, tonumber(count)}
     """
 
+  /// KEYS: intents, lock. ARGV: name, our owner name, storage, channels at APNs that are not known (`ChannelIntent.before`), lock (ms). Begins
+  /// our create now.
+  ///
+  /// Replies 1 = stored, 0 = the lock was lost.
+  static let note = """
+    if redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
+    local time = redis.call('TIME')
+    local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. '\\t' .. now .. '\\t' .. ARGV[2] .. '\\t' .. ARGV[4])
+    redis.call('PEXPIRE', KEYS[2], ARGV[5])
+    return 1
+    """
+
   /// KEYS: names, ids, intents, lock, count, discarded. ARGV: name, our owner name, id, entry, whether it is new, what was
   /// discarded last before a found one was searched. A fence: an owner that lost the lock stores nothing, no channel gets
   /// two names, and a found channel gets none if any was discarded since the search began: it may be that one, which is
