@@ -240,7 +240,10 @@ extension Lane {
   /// Notes the outcome of a page's target; other endings are no outcome.
   mutating func noteEnd(_ send: Ticket) {
     let job = job(of: send)
+    let isCancelled = isCancelledBroadcast(send, of: job)
     switch sends[send].delivery.ending {
+    case .outcome(let outcome, _, _) where isCancelled && !outcome.isAmbiguous:
+      jobs[job].noteEnd(.cancelled, hasReached: false, target: sends[send].target)
     case .outcome(let outcome, _, _):
       let hasReached = outcome.outcome == .accepted || outcome.isAmbiguous
       jobs[job].noteEnd(
@@ -248,6 +251,14 @@ extension Lane {
     case .cancellation: jobs[job].noteEnd(.cancelled, hasReached: false, target: sends[send].target)
     case .retry, .isolation, .expansion, .settlement, nil: break
     }
+  }
+
+  /// It is an activity's broadcast that is not sent because its job was cancelled. It has an outcome, since no page counts it.
+  mutating func isCancelledBroadcast(_ send: Ticket, of job: Ticket) -> Bool {
+    guard jobs[job].isPart, jobs[job].job.page.isEmpty, isCancelled(job),
+      case .outcome(let outcome, let isSuppressed, _)? = sends[send].delivery.ending
+    else { return false }
+    return isSuppressed && outcome.outcome == .throttled
   }
 
   /// Publishes how a page's devices ended, after the last target settled or for the whole delivery.

@@ -64,8 +64,9 @@ extension Lane {
     let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
     routingKey.removeAll(keepingCapacity: true)
+    let detail = isCancelledBroadcast(ticket, of: job) ? "its job was cancelled" : jobs[job].detail(of: outcome)
     let record = OutcomeRecord(
-      outcome, detail: jobs[job].detail(of: outcome), uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
+      outcome, detail: detail, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
       enqueuedAt: jobs[job].metadata.enqueuedAt, receivedAt: jobs[job].firstSeen)
     writer.append(
       record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
