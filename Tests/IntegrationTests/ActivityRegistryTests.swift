@@ -292,28 +292,70 @@ struct ActivityRegistryTests {
     for (ordinal, member) in snapshot.members { #expect(member.sent == newest, "device \(ordinal)") }
   }
 
-  /// An end without a content state waits for the updates before it: its broadcast is to come.
-  @Test func channelIsInUse_untilTheEndsPushesBegin() throws {
+  /// Its end may not have been sent yet, and APNs keeps it for devices that are offline.
+  @Test func channelIsInUse_asLongAsItsActivityIsKnown() throws {
     let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
     let (id, channel) = (try #require(ActivityID("ride")), try #require(ChannelID(text: "dHN0LXNyY2gtY2hubA==")))
     let registry = bench.registries[0]
     let (start, end) = (try payload(0), try payload(4))
+    let begun = bench.now
     _ = try bench.wait { registry.start(id, in: bench.scope, payload: start, way: .channel(channel), job: 1, then: $0) }
     func channels() throws -> Set<ChannelID> { try bench.wait { registry.channelsInUse(bench.scope, then: $0) } }
-    func revise() throws -> ActivityState.Revised {
-      let order = JobOrder(sequence: 2, timestamp: nil, point: 0)
-      return try bench.wait {
-        registry.revise(
-          id, in: bench.scope, payload: end, order: order, job: 2, edit: { ActivityModel.body($0, $1) }, then: $0)
-      }.answer
-    }
     #expect(try channels() == [channel])
     bench.now += 5_000
-    guard case .waits(_, let milliseconds) = try revise() else { throw TestFailure("it waits") }
+    let answer = try bench.wait {
+      registry.revise(id, in: bench.scope, payload: end, job: 2, edit: { ActivityModel.body($0, $1) }, then: $0)
+    }.answer
+    guard case .begun = answer else { throw TestFailure("it is due") }
     #expect(try channels() == [channel])
-    bench.now += milliseconds
-    guard case .begun = try revise() else { throw TestFailure("it is due") }
+    bench.now = begun + ActivityState.memoryMilliseconds - 1
+    #expect(try channels() == [channel])
+    bench.now += 1
     #expect(try channels().isEmpty)
+  }
+
+  /// Of updates that were cancelled one after the other the activity goes back to the last one that was not.
+  @Test func cancelledUpdates_areTakenBack() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    let registry = bench.registries[0]
+    let id = try #require(ActivityID("ride"))
+    let start = try payload(0)
+    _ = try bench.wait { registry.start(id, in: bench.scope, payload: start, job: 1, then: $0) }
+    func text(_ number: Int) -> String {
+      #"{"aps":{"timestamp":1,"event":"update","content-state":{"n":\#(number)}}}"#
+    }
+    func update(_ number: Int) throws {
+      bench.now += 2_000
+      let payload = try ActivityPayload(Array(text(number).utf8))
+      let edit = { (revision: ActivityRevision, _: [UInt8]) in
+        Array(#"{"revision":\#(revision.number),"id":"u\#(number)","payload":\#(text(number))}"#.utf8)
+      }
+      _ = try bench.wait {
+        registry.revise(id, in: bench.scope, payload: payload, job: UInt64(number), edit: edit, then: $0)
+      }
+    }
+    func body() throws -> String {
+      let newest = try bench.wait { registry.newest(id, in: bench.scope, then: $0) }
+      return String(decoding: newest?.body ?? [], as: UTF8.self)
+    }
+    func cancel(_ number: Int, mayReach: Bool = false) throws -> ActivityRegistry.TakenBack {
+      try bench.wait {
+        registry.takeBack(
+          id, in: bench.scope, number: UInt32(number), mayReach: mayReach, isLive: true, isTaken: false,
+          isJob: { String(decoding: $0, as: UTF8.self).contains(#""id":"u\#(number)""#) }, then: $0)
+      }
+    }
+    for number in 2...5 { try update(number) }
+    #expect(try cancel(5, mayReach: true) == .stays(isEnd: false) && body().contains(#""id":"u5""#))
+    #expect(try cancel(4) == .isOlder && body().contains(#""id":"u5""#))
+    #expect(try cancel(5) == .restored && cancel(5) == .restored, "it may be asked again")
+    let restored = try body()
+    #expect(restored.hasPrefix(#"{"revision":6,"id":"u3","payload":{"aps":{"timestamp":"#), "\(restored)")
+    #expect(restored.contains(#""content-state":{"n":3}"#) && !restored.contains(#""timestamp":1,"#))
+    #expect(try cancel(3) == .restored && body().hasPrefix(#"{"revision":7,"id":"u2","#))
+    try update(8)
+    #expect(try cancel(8) == .restored && body().hasPrefix(#"{"revision":9,"id":"u2","#))
+    #expect(try cancel(2) == .stays(isEnd: false), "what was before it is not kept any more")
   }
 
   /// The oldest one is behind what is read at once.

@@ -78,6 +78,11 @@ final class ActivityWorld {
     return ids.compactMap { first[$0] }
   }
 
+  func isTold(_ id: String) throws -> Bool {
+    try drain()
+    return outcomes.contains { $0.job == id }
+  }
+
   private func drain() throws {
     for message in try world.outside.drain(world.outcomesQueue) {
       if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) { outcomes.append(outcome) }

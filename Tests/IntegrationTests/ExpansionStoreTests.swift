@@ -115,6 +115,13 @@ struct ExpansionStoreTests {
     }
     let _: Void = try registry.wait { registry.store.finish("sale", then: $0) }
     #expect(try standings() == [.cancelled, .cancelled])
+    // It stays its activity's newest: other pushes of it are sent, its pages are not.
+    let _: Void = try registry.wait { registry.store.keep("sale", as: .end, then: $0) }
+    #expect(try standings() == [.cancelled, .running])
+    let kept = try registry.wait { registry.store.progress("sale", then: $0) }
+    #expect(kept?.detail == "the activity has ended: this end may have been sent")
+    let _: Void = try registry.wait { registry.store.keep("unknown", as: .end, then: $0) }
+    #expect(try registry.wait { registry.store.progress("unknown", then: $0) } == nil)
     #expect(try open(registry, "sale", ExpansionCursor()) == .completed)
     #expect(try open(registry, "sale", ExpansionCursor(step: 1)) == .done)
   }
@@ -240,6 +247,9 @@ struct ExpansionStoreTests {
         let order = try registry.wait { registry.store.control(command, id, then: $0) }
         #expect(order?.isTaken == state?.ordered(command), "\(place)")
         #expect(order?.after == state?.phase, "\(place)")
+      case 9 where pick(4) == 0:
+        state?.kept()
+        let _: Void = try registry.wait { registry.store.keep(id, as: .state, then: $0) }
       default:
         guard state?.isComplete == true else { break }
         state?.completed()
@@ -255,6 +265,8 @@ struct ExpansionStoreTests {
     let progress = try registry.wait { registry.store.progress(id, then: $0) }
     guard let state else { return #expect(progress == nil, "\(place)") }
     #expect(progress?.phase == state.phase, "\(place)")
+    let standing = try registry.wait { registry.store.standing(of: Array(id.utf8), then: $0) }
+    #expect(standing == state.standing, "\(place)")
     #expect(progress?.summary == state.summary, "\(place)")
     #expect(progress?.pages == state.pageCount && progress?.settledPages == state.settledPages, "\(place)")
     #expect(progress?.ordinal == state.ordinal, "\(place)")

@@ -75,6 +75,67 @@ struct RegistryDirectoryTests {
     #expect(try broadcast().standing == .cancelled && broadcast().isOvertaken)
   }
 
+  /// Whose state a late token's page has, that job's: while it is paused, the page waits, and of a cancelled one nothing is sent, unless it
+  /// stays its activity's newest.
+  @Test func aLateTokensPageAsksForItsJob() throws {
+    let prefix = "late-\(UInt32.random(in: 0 ... .max)):"
+    let url = try RedisServer.shared().url
+    let registry = try AudienceRegistry(url: url, prefix: prefix)
+    try registry.register(0..<1)
+    let ride = try #require(ActivityID("ride"))
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: prefix)
+    let payload = try ActivityPayload(Array(#"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#.utf8))
+    _ = try registry.wait {
+      activities.register(
+        ride, in: registry.scope, ordinal: 0, token: [0x51], at: registry.loop.now.unixMilliseconds, then: $0)
+    }
+    func revise() throws -> ActivityState.Revised {
+      try registry.wait {
+        activities.revise(ride, in: registry.scope, payload: payload, job: 1, edit: { _, _ in [1] }, then: $0)
+      }.answer
+    }
+    var answer = try revise()
+    if case .waits(_, let milliseconds) = answer {
+      // The second after that of its registration.
+      let due = registry.loop.now.unixMilliseconds + milliseconds
+      while registry.loop.now.unixMilliseconds < due { registry.turn() }
+      answer = try revise()
+    }
+    guard case .begun(let revision) = answer else { throw TestFailure("it is due") }
+    let late = Self.late.replacing("TIMESTAMP", with: "\(revision.timestamp)")
+    _ = try registry.wait {
+      registry.store.open(
+        "all", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        body: [], then: $0)
+    }
+    let directory = RegistryDirectory(
+      loop: registry.loop, configuration: try RedisConfiguration(url: url), tls: nil, prefix: prefix, seed: 2)
+    defer { directory.close() }
+    func page(mayPause: Bool = true) throws -> PageResolution {
+      try resolution(directory, registry, .leftOut, late, mayPause: mayPause)
+    }
+    func isSent(_ resolution: PageResolution) -> Bool {
+      if case .token = resolution.entries.first { resolution.entries.count == 1 } else { false }
+    }
+    func command(_ command: ExpansionState.Command) throws {
+      _ = try #require(try registry.wait { registry.store.control(command, "all", then: $0) })
+    }
+    try command(.pause)
+    #expect(try page().standing == .paused)
+    #expect(try isSent(page(mayPause: false)), "it ends, whatever the pause")
+    try command(.resume)
+    #expect(try page().standing == .running && isSent(page()))
+    try command(.cancel)
+    #expect(try page().standing == .cancelled && page().entries == [.cancelled])
+    let _: Void = try registry.wait { registry.store.keep("all", as: .state, then: $0) }
+    #expect(try page().standing == .running && isSent(page()))
+  }
+
+  private static let late = #"""
+    {"parent_id":"all","id":"all/late/d-0","app":"com.example.app","push_type":"liveactivity","activity":"ride",\#
+    "revision":1,"to":{"page":4294967295,"ordinals":[0],"late":"d-0"},\#
+    "payload":{"aps":{"timestamp":TIMESTAMP,"event":"update","content-state":{}}}}
+    """#
   private static let page = #"""
     {"parent_id":"all","id":"all/0","app":"com.example.app","push_type":"alert","to":{"page":0,"ordinals":[0,1]},\#
     "payload":{"aps":{"alert":"x"}}}

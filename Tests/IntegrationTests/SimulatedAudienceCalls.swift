@@ -20,7 +20,7 @@ struct SimulatedAudienceCalls {
     ("expansion command", ExpansionScript.command.text), ("expansion finish", ExpansionScript.finish.text),
     ("expansion withdraw", ExpansionScript.withdraw.text),
     ("expansion broadcast", ExpansionScript.repeatBroadcast.text),
-    ("expansion early", ExpansionScript.endEarly.text),
+    ("expansion early", ExpansionScript.endEarly.text), ("expansion keep", ExpansionScript.keep.text),
     ("expansion expect broadcast", ExpansionScript.expectBroadcast.text),
     ("expansion settle broadcast", ExpansionScript.settleBroadcast.text),
   ]
@@ -255,6 +255,9 @@ struct SimulatedAudienceCalls {
       add(below(6), life)
       return call("expansion page", [state, pages, ordinals, body])
     case 13: return call("expansion broadcast", [state])
+    case 14 where below(3) == 0:
+      add(["state", "end"][below(2)])
+      return call("expansion keep", [state])
     case 14:
       add("the filter \(below(3))")
       return call("expansion early", [state])

@@ -69,6 +69,23 @@ package enum ActivityJobWriter {
     return body[..<range.lowerBound] + edited + body[range.upperBound...]
   }
 
+  /// An update or end that was sent before, as another revision; nil: this Herald did not write it.
+  package static func again(_ body: [UInt8], as revision: ActivityRevision) -> [UInt8]? {
+    guard let open = body.firstIndex(of: ASCII.openBrace) else { return nil }
+    let name = Array("\"revision\":".utf8)
+    guard body.dropFirst(open + 1).starts(with: name) else { return nil }
+    let start = open + 1 + name.count
+    let rest = body[start...].drop { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
+    guard rest.startIndex > start else { return nil }
+    var again = Array(body[..<start])
+    again.append(decimal: Int64(revision.number))
+    again += rest
+    guard let range = payload(of: again.span),
+      let edited = try? ActivityPayload(Array(again[range])).edited(ActivityEdits(timestamp: revision.timestamp))
+    else { return nil }
+    return Array(again[..<range.lowerBound]) + edited + Array(again[range.upperBound...])
+  }
+
   private static func payload(of job: Span<UInt8>) -> Range<Int>? {
     var scanner = JSONScanner()
     do throws(JSONError) {

@@ -104,13 +104,21 @@ package struct ActivityMember: Hashable, Sendable {
 
   /// Claims a revision that was not sent to this token for a late push. Also if an earlier claim was not taken up: its
   /// push may not have been published.
-  mutating func claim(_ revision: UInt32) -> Bool {
+  package mutating func claim(_ revision: UInt32) -> Bool {
     if sent < revision {
       sent = revision
       way = .lateClaimed
       return true
     }
     return sent == revision && way == .lateClaimed
+  }
+
+  /// Whether it is to be sent the newest revision by a late push, because an older one was cancelled that it counts as having; or, where that
+  /// is the newest, whose late push was ended.
+  package func isOwed(_ newest: UInt32, insteadOf cancelled: UInt32) -> Bool {
+    if token.isEmpty || isOver || hasLeft { return false }
+    let isLate = way == .lateClaimed || way == .lateTaken
+    return newest == cancelled ? sent == newest && isLate : sent == cancelled || sent == newest && way == .lateClaimed
   }
 
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {
@@ -155,6 +163,16 @@ package struct ActivityMember: Hashable, Sendable {
 
   /// The activity ends for this device alone.
   mutating func leave() { hasLeft = true }
+
+  /// That end was cancelled, and surely not sent.
+  /// - Parameter revision: of the end: it counts as sent no more.
+  package mutating func comeBack(from revision: UInt32) {
+    hasLeft = false
+    if sent == revision {
+      sent = 0
+      way = way == .channel ? .channel : .page
+    }
+  }
 
   /// The activity was ended for this device alone, and nothing can tell it: no broadcast does. It shows what the channel brings, until it
   /// registers a token or the activity ends for all.

@@ -296,7 +296,7 @@ package struct ActivityState: Hashable, Sendable {
   package mutating func pass(_ timestamp: Int64) { sentTimestamp = max(sentTimestamp, timestamp) }
 
   /// The clock's next revision. Reuses a timestamp if certainly no device has seen it.
-  private mutating func next(_ job: UInt64, _ jobs: inout ActivityJobs, _ now: Int64) -> ActivityRevision {
+  mutating func next(_ job: UInt64, _ jobs: inout ActivityJobs, _ now: Int64) -> ActivityRevision {
     lastNumber += 1
     jobs.append(job)
     return ActivityRevision(number: lastNumber, timestamp: max(now / 1_000, sentTimestamp + 1))

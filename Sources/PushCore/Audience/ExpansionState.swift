@@ -26,6 +26,8 @@ package struct ExpansionState: Hashable, Sendable {
 
   package private(set) var phase = Phase.running
   package private(set) var isCancelled = false
+  /// What it may have told stays its activity's newest, although it was cancelled.
+  package private(set) var isKept = false
   /// Steps whose pages are fixed.
   package private(set) var fixedSteps: UInt32
   /// Steps whose pages are known to be in their queues: those before the latest step that arrived.
@@ -177,6 +179,14 @@ package struct ExpansionState: Hashable, Sendable {
     phase = .completed
     openPages = [:]
   }
+
+  /// Whether its pages may be sent, and other pushes of its state: once it is kept, those are.
+  package var standing: AudienceStanding {
+    if isKept { return .running }
+    return isCancelled ? .cancelled : phase == .paused ? .paused : .running
+  }
+
+  package mutating func kept() { isKept = true }
 
   // MARK: commands
 

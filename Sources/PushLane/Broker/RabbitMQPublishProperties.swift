@@ -98,6 +98,16 @@ package struct RabbitMQPublishProperties {
     if isRepeated { properties.addHeader("x-herald-ambiguous", true) }
   }
 
+  /// Of the push of an activity's newest state to one device.
+  /// - Parameter apnsID: names its token.
+  package func describeLatePage(_ id: [UInt8], apnsID: UUIDValue, unixMilliseconds: Int64) {
+    properties.reset()
+    // A message id has at most 255 bytes, of whole characters; the body has the whole id.
+    properties.setMessageID(id.span)
+    properties.setTimestamp(unixMilliseconds: unixMilliseconds)
+    properties.addHeader("x-herald-apns-id", apnsID)
+  }
+
   /// Of a request for a channel that Herald makes itself.
   package func describeChannelRequest(_ id: String, unixMilliseconds: Int64) {
     properties.reset()

@@ -21,6 +21,16 @@ struct ActivityDraft {
     activity?.content?.shownPlace == nil ? body : ActivityJobWriter.end(body, showing: contentState)
   }
   var leaveBody: [UInt8] = []
+  var past = ActivityPast()
+
+  /// What the activity is before a newer update or end; nil: nobody shows that, since nothing of it was sent.
+  func last(now: Int64) -> ActivityPast.Entry? {
+    guard let activity, activity.content?.isBegun != false else { return nil }
+    let content = activity.content
+    return ActivityPast.Entry(
+      phase: activity.phase(now: now), place: content?.place ?? 0, isEnd: content?.isEnd ?? false,
+      body: content == nil ? [] : newest, contentState: contentState)
+  }
 
   /// The ordinal that this token was registered for last; nil: none, or no token was asked for.
   private(set) var holder: UInt32?
@@ -107,8 +117,11 @@ struct ActivityDraft {
     }
     if hasTexts {
       let words = texts[1]
-      guard let known = ActivityJobs(decoding: words.span) else { return nil }
-      (jobs, contentState, body, leaveBody) = (known, texts[2], texts[3], texts[4])
+      let before = texts[5]
+      guard let known = ActivityJobs(decoding: words.span), let past = ActivityPast(decoding: before.span) else {
+        return nil
+      }
+      (jobs, contentState, body, leaveBody, self.past) = (known, texts[2], texts[3], texts[4], past)
     }
     for (index, (live, rest)) in readMembers.enumerated() {
       let bytes = live.isEmpty ? rest : live
@@ -244,6 +257,7 @@ struct ActivityDraft {
     guard hasTexts else { return [] }
     let texts: [(ActivityField, [UInt8])] = [
       (.jobs, jobs.encode()), (.contentState, contentState), (.body, body), (.leaveBody, leaveBody),
+      (.past, past.encode()),
     ]
     return zip(texts, read.dropFirst()).filter { $0.1 != $1 && !(isNew && $0.0 == .jobs) }.map(\.0)
   }

@@ -42,4 +42,6 @@ enum ActivityField: String, CaseIterable {
   case body = "b"
   /// The newest end for some devices, as a job.
   case leaveBody = "l"
+  /// `ActivityPast`.
+  case past = "p"
 }

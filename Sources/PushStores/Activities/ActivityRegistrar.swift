@@ -154,23 +154,17 @@ package final class ActivityRegistrar {
       return then(.failure(.unreadable("the activity's newest state in Redis is no update and no end")))
     }
     latePushes += 1
-    var late: [UInt8] = []
-    PageWriter.append(
-      job, late: registration.device, ordinal: device.ordinal, fingerprint: device.fingerprint, to: &late)
-    let id = Array(job.bytes[job.id.range]) + Array("/late/\(registration.device)".utf8)
-    let token = Array(Hex.text(registration.token ?? []).utf8)
-    let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span, revision: job.revision)
+    let late = LatePage(
+      job, to: registration.device, ordinal: device.ordinal, fingerprint: device.fingerprint,
+      token: registration.token ?? [])
     let at = activities.now
     let message = ConfirmedPublisher.Message(
       exchange: jobs, routingKey: Array(JobClass.transactional.name.utf8),
       describe: { properties, _ in
-        // A message id has at most 255 bytes, of whole characters; the body has the whole id.
-        properties.setMessageID(id.span)
-        properties.addHeader("x-herald-apns-id", apnsID)
-        properties.setTimestamp(unixMilliseconds: at)
+        RabbitMQPublishProperties(properties).describeLatePage(late.id, apnsID: late.apnsID, unixMilliseconds: at)
       },
       // Its body is kept, so it is always confirmed in the end.
       then: { _ in then(.success(.changed)) })
-    publisher.publish(late, as: message)
+    publisher.publish(late.body, as: message)
   }
 }

@@ -79,12 +79,14 @@ package final class ActivityRegistry {
     let showsLast = payload.event == .end && payload.contentState == nil
     change(id, [], scope, hasTexts: true, then) { [self] draft, now in
       let before = draft.activity?.content
+      let last = draft.last(now: now)
       draft.activity?.pass(lostTimestamp(now))
       do throws(ActivityRefusal) {
         let answer = try ActivityState.revise(
           &draft.activity, isEnd: payload.event == .end, showsLast: showsLast, order: order, job: job,
           jobs: &draft.jobs, mayWait: mayWait, now: now)
         if let content = draft.activity?.content, content.revision != before?.revision {
+          draft.past.append(last, before: before?.revision.number ?? 0, newest: content.revision.number)
           do throws(JobError) {
             draft.body = try edit(content.revision, draft.contentState)
             // Until its pushes begin, it may show a newer one.
@@ -340,12 +342,12 @@ package final class ActivityRegistry {
 
   // MARK: - Read, decide, store
 
-  private typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>
+  typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>
 
   /// - Parameters:
   ///   - devices: the fingerprints of the devices with these ordinals; empty: not known.
   ///   - token: the update token whose holder is needed; empty: none.
-  private func change<Value>(
+  func change<Value>(
     _ id: ActivityID, _ ordinals: [UInt32], _ scope: AppScope, devices: [UInt32?] = [], token: [UInt8] = [],
     hasTexts: Bool, attempt: Int = 1, _ then: @escaping Then<Value>, _ decide: @escaping Decide<Value>
   ) {

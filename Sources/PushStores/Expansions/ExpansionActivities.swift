@@ -120,7 +120,8 @@ extension ExpansionRunner {
       hold(delivery, step, of: id, milliseconds: milliseconds)
     case .early: waitForStart(delivery, step)
     case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
-    case .refused(let error): withdraw(.invalid(error.detail), delivery, step)
+    case .refused(let error):
+      unlessEndIsCancelled(delivery, step) { [self] in withdraw(.invalid(error.detail), delivery, step) }
     case .failed(let failure): later(delivery, step, ReadingFailure(failure))
     }
   }

@@ -15,6 +15,8 @@ final class ExpansionDelivery {
       /// A copy that returns after this delay.
       /// - Parameter deliveries: see `RabbitMQPublishProperties.describeExpansion`.
       case retry(seconds: Int, deliveries: UInt32 = 0)
+      /// The push of the newest state to one device.
+      case latePage(id: [UInt8], apnsID: UUIDValue)
       /// A request to the channel consumers.
       case channelRequest(id: String)
     }

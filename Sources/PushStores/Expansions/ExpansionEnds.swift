@@ -38,7 +38,11 @@ extension ExpansionRunner {
     guard let step = try? read(body, progress.metadata, into: &job), let id = step.activity, !progress.isDryRun else {
       return then(nil, [])
     }
-    if step.startOf != nil {
+    if progress.isCancelled, step.membersOf != nil {
+      endCancelled(progress, step, id, revision: job.revision, delivery, orElse: later, then: then)
+    } else if progress.isCancelled, step.isLeave {
+      endCancelledLeave(progress, step, id, revision: job.revision, delivery, orElse: later, then: then)
+    } else if step.startOf != nil {
       broadcastAgain(progress, step, id, delivery, orElse: later) { then(nil, $0) }
     } else if step.isLeave {
       nameOutOfReach(step, id, progress, delivery, orElse: later) { then($0, []) }
@@ -73,7 +77,8 @@ extension ExpansionRunner {
     }
   }
 
-  private func broadcast(
+  /// - Parameter step: of the job because of which it is broadcast again.
+  func broadcast(
     _ body: [UInt8], on channel: ChannelID, after step: Step, _ progress: ExpansionProgress, isRepeated: Bool
   ) -> [Publish] {
     var job = PushJob()

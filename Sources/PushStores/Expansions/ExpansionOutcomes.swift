@@ -102,7 +102,8 @@ extension ExpansionRunner {
       completedAt: progress.ended ?? loop.now.unixMilliseconds)
     record.summary = progress.summary
     record.isCancelled = progress.isCancelled
-    record.detail = progress.lack ?? detail
+    let details = [progress.lack, detail].compactMap(\.self)
+    record.detail = details.isEmpty ? nil : details.joined(separator: "; ")
     return record
   }
 

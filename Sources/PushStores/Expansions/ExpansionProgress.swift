@@ -28,6 +28,27 @@ package struct ExpansionProgress: Sendable {
   package let earlyEnd: String?
   /// Of an activity's update or end with a broadcast: its `PageEnd` letter and APNs' reason, both empty while it is open; nil: it has none.
   package let broadcast: (letter: String, reason: String)?
+  /// What stays of a cancelled job of an activity, since it may have been sent.
+  package enum Kept: String, Sendable {
+    /// Its state is the newest.
+    case state
+    /// The activity has ended.
+    case end
+    /// Its devices have left the activity.
+    case leave
+
+    /// For people.
+    var detail: String {
+      switch self {
+      case .state: "the activity goes on from this state, which may have been sent"
+      case .end: "the activity has ended: this end may have been sent"
+      case .leave: "the activity has ended for these devices: this end may have been sent to some"
+      }
+    }
+  }
+
+  /// nil: nothing, or that is not decided.
+  package let kept: Kept?
   /// The other properties of the job's message.
   package let metadata: MessageMetadata
 
@@ -37,15 +58,26 @@ package struct ExpansionProgress: Sendable {
   /// What its summary lacks, for people; nil: nothing.
   var lack: String? {
     let early = isPartlyForgotten ? "Redis lost a part of its progress: not all ends are counted" : nil
-    let lacks = [early ?? earlyEnd.map { "ended early: \($0)" }, failedBroadcast].compactMap(\.self)
+    let lacks = [early ?? earlyEnd.map { "ended early: \($0)" }, failedBroadcast, kept?.detail].compactMap(\.self)
     return lacks.isEmpty ? nil : lacks.joined(separator: "; ")
+  }
+
+  /// APNs accepted a push of it, or may have.
+  var mayHaveReached: Bool {
+    let ends = Outcome.mayHaveReached.map { PageEnd.outcome($0) }
+    let isOnChannel = broadcast?.letter.utf8.first.flatMap { PageEnd(letter: $0) }.map { ends.contains($0) } ?? false
+    return isPartlyForgotten || isOnChannel || ends.contains { summary[$0] > 0 }
   }
 
   /// Its broadcast did not reach APNs, or was overtaken; nil: it did, or is open.
   private var failedBroadcast: String? {
-    guard !isCancelled, let broadcast, let letter = broadcast.letter.utf8.first, let end = PageEnd(letter: letter),
-      end != .outcome(.accepted), end != .skipped
+    guard let broadcast, let letter = broadcast.letter.utf8.first, let end = PageEnd(letter: letter),
+      end != .outcome(.accepted)
     else { return nil }
+    if isCancelled, end == .cancelled || end == .skipped {
+      return "the broadcast on the activity's channel was cancelled"
+    }
+    guard end != .skipped else { return nil }
     let reason = broadcast.reason.isEmpty ? "" : ": \(broadcast.reason)"
     return "the broadcast on the activity's channel ended \(end.name)\(reason)"
   }
@@ -73,6 +105,7 @@ package struct ExpansionProgress: Sendable {
     withdrawn = fields["withdrawn"]
     earlyEnd = fields["early"]
     broadcast = fields["channel"].map { ($0, fields["channel_reason"] ?? "") }
+    kept = fields["kept"].flatMap(Kept.init)
     jobClass = fields["class"] == "bulk" ? .bulk : .transactional
     var summary = AudienceSummary()
     summary.devices = devices
@@ -92,6 +125,11 @@ package struct ExpansionProgress: Sendable {
   fileprivate static func time(_ text: String?) -> Int64? {
     text.flatMap(Int64.init).flatMap { 0...Limits.unixMillisecondsMaximum ~= $0 ? $0 : nil }
   }
+}
+
+extension Outcome {
+  /// With the others APNs has refused each push of it, or got none.
+  fileprivate static let mayHaveReached = [Outcome.accepted, .throttled, .expired, .failed]
 }
 
 extension MessageMetadata {

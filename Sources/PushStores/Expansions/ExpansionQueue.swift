@@ -219,6 +219,7 @@ final class ExpansionQueue {
     let (exchange, routingKey): (AMQPExchange, [UInt8]) =
       switch publish.target {
       case .page(let jobClass, _): (jobs, Array(jobClass.name.utf8))
+      case .latePage: (jobs, Array(JobClass.transactional.name.utf8))
       case .step: (direct, Array(topology.expansionsQueue(delivery.jobClass).utf8))
       case .retry(let seconds, _):
         (retries, Array(Topology.expansionsRetryRoutingKey(delivery.jobClass, seconds: seconds).utf8))
@@ -247,6 +248,8 @@ final class ExpansionQueue {
       properties.describePage(
         id, isRepeated: publish.isRepeated || isRepeated, order: delivery.point, unixMilliseconds: unixMilliseconds,
         publish.metadata)
+    case .latePage(let id, let apnsID):
+      properties.describeLatePage(id, apnsID: apnsID, unixMilliseconds: unixMilliseconds)
     case .step(let cursor):
       properties.describeExpansion(delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
     case .retry(let seconds, let deliveries):

@@ -4,7 +4,8 @@
 /// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`,
 /// `first` (page of the last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by outcome), `begun`, `ended`
 /// (Unix ms), `of` (ordinals of the scope), `withdrawn`, `broadcast` (the newest state was broadcast again), `early` (why a step found no more
-/// devices), `channel` (the `PageEnd` letter of an activity's broadcast, which counts as a page; empty: it is open), `channel_reason`.
+/// devices), `channel` (the `PageEnd` letter of an activity's broadcast, which counts as a page; empty: it is open), `channel_reason`, `kept`
+/// (what a cancelled job of an activity may have told stays).
 package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
   /// environment, more facts as names and values…, body. A job's first message creates its state.
@@ -248,6 +249,13 @@ package enum ExpansionScript {
   package static let endEarly = LuaScript(
     """
     if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'early', ARGV[1]) end
+    return 0
+    """)
+
+  /// KEYS: state. ARGV: `ExpansionProgress.Kept`. A cancelled job that may have been sent stays its activity's newest. An unknown job stays unknown.
+  package static let keep = LuaScript(
+    """
+    if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'kept', ARGV[1]) end
     return 0
     """)
 

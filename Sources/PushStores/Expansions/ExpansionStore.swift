@@ -241,15 +241,25 @@ package final class ExpansionStore {
     return values[2] == values[3] || values[8] == .integer(1)
   }
 
-  /// Whether the pages of a job may be sent.
+  /// Whether the pages of a job may be sent, and other pushes of its state.
   package func standing(of id: [UInt8], then: @escaping Then<AudienceStanding>) {
     let key = keys(String(decoding: id, as: UTF8.self)).state
-    redis.call(["HMGET", key, "phase", "cancelled"], key: key) { result in
+    redis.call(["HMGET", key, "phase", "cancelled", "kept"], key: key) { result in
       then(
         result.flatMap { reply in
-          guard case .array(let values) = reply, values.count == 2 else { return .failure(.unexpected) }
+          guard case .array(let values) = reply, values.count == 3 else { return .failure(.unexpected) }
+          if values[2].text != nil { return .success(.running) }
           return .success(AudienceStanding(phase: values[0], isCancelled: values[1]))
         })
+    }
+  }
+
+  /// Stores that a cancelled job stays its activity's newest: from now on others are sent its state.
+  package func keep(_ id: String, as kept: ExpansionProgress.Kept, then: @escaping Then<Void>) {
+    eval(ExpansionScript.keep, [keys(id).state], [kept.rawValue]) { _ in
+      ()
+    } then: {
+      then($0)
     }
   }
 

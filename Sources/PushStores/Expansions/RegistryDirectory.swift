@@ -63,12 +63,13 @@ package final class RegistryDirectory: AudienceDirectory {
     let bytes = job.bytes
     let parentID = Array(bytes[job.parentID.range])
     if job.page.isEmpty { return find(broadcast: job, of: parentID, mayPause: mayPause, scope, then) }
-    var page = Page(mayPause: mayPause, settled: settled)
+    var page = Page(parentID: parentID, mayPause: mayPause, settled: settled)
     for index in 0..<job.page.count {
       page.ordinals.append(job.page.ordinal(index, in: bytes.span))
       page.fingerprints.append(job.page.fingerprint(index, in: bytes.span))
     }
     page.finish = finish(job, isOver: isOver, apnsID, scope)
+    if case .asked = settled { page.finishOver = finish(job, isOver: true, apnsID, scope) }
     // No progress is kept of a late token's page.
     if job.page.late.isEmpty {
       var settlement = PageSettlement(
@@ -76,13 +77,13 @@ package final class RegistryDirectory: AudienceDirectory {
         fingerprints: Array(bytes[job.page.writtenFingerprints.range]))
       PageSettlement.appendOrdinals(of: job, to: &settlement.ordinals)
       page.settlement = settlement
-      if case .asked = settled { page.finishOver = finish(job, isOver: true, apnsID, scope) }
     }
     find(page, epoch: job.page.epoch, scope, then)
   }
 
   /// A page that is being looked up.
   private struct Page {
+    let parentID: [UInt8]
     let mayPause: Bool
     let settled: SettledDevices
     var ordinals: [UInt32] = []
@@ -101,9 +102,9 @@ package final class RegistryDirectory: AudienceDirectory {
       ? RegistryDirectory.finish : activities.finish(job, isOver: isOver, apnsID: apnsID, in: scope)
   }
 
-  /// Asks for the devices and for the state of the page at once: in a cluster, different nodes have them.
+  /// Asks for the devices and for the state of the page, or of its job alone, at once: in a cluster, different nodes have them.
   private func find(_ page: Page, epoch: UInt64, _ scope: AppScope, _ then: @escaping ActivityPages.Then) {
-    var left = page.settlement == nil ? 1 : 2
+    var left = 2
     var records: [DeviceRecord?] = []
     var state: ExpansionStore.PageState?
     var failure: DeviceRegistryFailure?
@@ -111,6 +112,7 @@ package final class RegistryDirectory: AudienceDirectory {
       left -= 1
       guard left == 0, let self else { return }
       if let failure { return then(.failure(failure)) }
+      guard let state else { preconditionFailure("both have answered") }
       found(page, records, state, then)
     }
     registry.records(of: page.ordinals, epoch: epoch, in: scope) { result in
@@ -120,28 +122,35 @@ package final class RegistryDirectory: AudienceDirectory {
       }
       complete()
     }
-    guard let settlement = page.settlement else { return }
-    expansions.state(of: settlement, page.ordinals.count) { result in
+    let known = { (result: Result<ExpansionStore.PageState, RedisClient.Failure>) in
       switch result {
       case .success(let found): state = found
       case .failure(let known): failure = DeviceRegistryFailure(known)
       }
       complete()
     }
+    if let settlement = page.settlement {
+      expansions.state(of: settlement, page.ordinals.count, then: known)
+    } else {
+      expansions.standing(of: page.parentID) {
+        known($0.map { ExpansionStore.PageState(standing: $0, ends: nil) })
+      }
+    }
   }
 
   private func found(
-    _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState?,
+    _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState,
     _ then: @escaping ActivityPages.Then
   ) {
     let devices = RegistryDirectory.devices(page, records, state)
-    guard let settlement = page.settlement, let state else { return page.finish?(devices, then) ?? () }
     let finished: ActivityPages.Then = { [weak self] found in
       guard case .success(var resolution) = found else { return then(found) }
       // A paused job's page that may not wait ends.
       resolution.standing = state.standing == .paused ? .running : state.standing
-      resolution.isForeign = state.ends == nil
-      if state.ends != nil { self?.settleUnsent(settlement, resolution) }
+      if let settlement = page.settlement {
+        resolution.isForeign = state.ends == nil
+        if state.ends != nil { self?.settleUnsent(settlement, resolution) }
+      }
       then(.success(resolution))
     }
     switch (state.standing, page.finishOver) {
@@ -171,14 +180,14 @@ package final class RegistryDirectory: AudienceDirectory {
 
   /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds.
   private static func devices(
-    _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState?
+    _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState
   ) -> [PageDevice] {
     records.indices.map { index in
       let record = records[index]
       // Pages of the build before have no fingerprints: there is nothing to compare.
       let isOther = record.map { page.fingerprints[index] ?? $0.fingerprint != $0.fingerprint } ?? false
       let unsettled: PageDevice = isOther ? .forgotten : .found(record)
-      guard let ends = state?.ends else { return unsettled }
+      guard let ends = state.ends else { return unsettled }
       switch page.settled {
       case .found: return unsettled
       case .leftOut, .asked:
