@@ -140,7 +140,7 @@ final class ChannelEnsureFlow {
       case .failure(let failure):
         registry.say(
           .warning,
-          "channels: \(id) of \(scope) was made for \"\(name)\" and could not be stored; the next ensure finds it: \(failure)"
+          "channels: \(id) of \(scope) was made for \"\(name)\" and could not be stored; the next ensure looks for it: \(failure)"
         )
         perform(state.redisFailed("\(failure)"))
       case .success(let reply):
@@ -167,6 +167,15 @@ final class ChannelEnsureFlow {
         these may be unused (see herald channels reconcile)
         """)
       return registry.learn(strays, in: scope, isForced: true) { [self] _ in clear(isUndecided: false) }
+    }
+    if name.isOfActivity {
+      registry.counters.undecided += 1
+      registry.say(
+        .warning,
+        """
+        channels: an earlier create of "\(name)" (\(scope)) was not answered; another is made, and the earlier one's \
+        channel, if there is one, stays unused (see herald channels reconcile)
+        """)
     }
     release(clearsIntent: true, freesLock: false) { [self] result in
       switch result {

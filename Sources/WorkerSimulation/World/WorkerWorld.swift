@@ -323,7 +323,7 @@ package final class WorkerWorld {
     if eventCount >= WorkerWorld.eventMaximum || turnCount >= WorkerWorld.turnMaximum {
       auditor.violations.append("work that causes more work without end")
     }
-    for index in workers.indices where workers[index] != nil { auditor.ended(workers[index]!) }
+    for index in workers.indices where workers[index] != nil { ended(workers[index]!) }
     for name in rabbitmq.queueNames where !WorkerWorld.isKept(name) {
       let count = rabbitmq.messageCount(in: name)
       if count > 0 { auditor.violations.append("\(count) messages remain in \(name)") }
@@ -435,9 +435,14 @@ package final class WorkerWorld {
     poisonedCount += 1
   }
 
+  func ended(_ worker: SimulatedWorker) {
+    auditor.ended(worker)
+    channelUsers.ended(worker)
+  }
+
   /// Removes an ended worker and schedules its restart.
   func retire(_ index: Int, after nanoseconds: Int64 = WorkerWorld.absenceNanoseconds) {
-    if let worker = workers[index] { auditor.ended(worker) }
+    if let worker = workers[index] { ended(worker) }
     workers[index] = nil
     agenda.add(.startWorker(index), at: network.now + nanoseconds)
   }

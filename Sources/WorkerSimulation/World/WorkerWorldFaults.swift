@@ -231,7 +231,7 @@ extension WorkerWorld {
     guard let worker = workers[index] else { return }
     for node in redis { node.stall() }
     worker.kill()
-    auditor.ended(worker)
+    ended(worker)
     workers[index] = try makeWorker(index, version: WorkerWorld.overridesVersion)
     let (least, most) = (WorkerWorld.earlyNanoseconds.lowerBound, WorkerWorld.earlyNanoseconds.upperBound)
     schedule(.end(number, UInt64(index)), at: network.now + least + fault.nanoseconds % (most - least))
