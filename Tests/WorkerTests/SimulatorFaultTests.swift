@@ -2,6 +2,7 @@ import APNsSimulator
 import Foundation
 import PushCore
 import PushIO
+import TestSupport
 import Testing
 
 /// Each fault on the wire, as Herald's own client connection sees it.
@@ -75,7 +76,9 @@ struct SimulatorFaultTests {
   }
 
   @Test func stopsAndStartsAgainOnTheSamePort() throws {
-    let (simulator, ports) = try start()
+    // One that the system picks for others' connections may be taken meanwhile.
+    let port = try LoopbackPort.free()
+    let (simulator, ports) = try start { $0.port = port }
     let client = try SimulatorClient(ports.port)
     #expect(client.ask(notification(id: 1))?.status == 200)
     simulator.stop()
