@@ -32,6 +32,23 @@ struct ConfirmedPublisherTests {
       _ = turn { self.publisher.isClosed }
     }
 
+    /// The queue of dead letters refuses, after two.
+    func fill(_ server: RabbitMQServer) throws {
+      let name = "\(prefix).dead"
+      #expect(turn { self.publisher.isReady })
+      try server.rabbitmqctl([
+        "set_policy", "--apply-to", "queues", name, "^\(name)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+      ])
+      var endings: [ConfirmedPublisher.Ending] = []
+      let isFull = turn {
+        if endings.last != .refused { self.publisher.publishOnce([0], as: self.message("dead") { endings.append($0) }) }
+        return endings.last == .refused
+      }
+      #expect(isFull)
+    }
+
+    func liftLimit(_ server: RabbitMQServer) throws { try server.rabbitmqctl(["clear_policy", "\(prefix).dead"]) }
+
     func turn(until isDone: () -> Bool) -> Bool {
       for _ in 0..<4_000 {
         if isDone() { return true }
@@ -89,5 +106,51 @@ struct ConfirmedPublisherTests {
     bench.publisher.publish([2], as: bench.message("jobs.bulk") { isConfirmed = $0 == .confirmed })
     #expect(bench.turn { isConfirmed } && bench.notices.count == before, "\(bench.notices)")
     _ = try server.rabbitmqctl(["eval", "sys:resume(begin \(lookUp) end)."])
+  }
+
+  /// RabbitMQ goes on refusing on the channel that it once told so: whatever is published meanwhile, a probe takes a fresh one.
+  @Test func publishedOnceAgainAndAgain_isTakenOnceThereIsRoom() throws {
+    let server = try RabbitMQServer.shared()
+    let bench = try Bench()
+    try bench.fill(server)
+    var endings: [ConfirmedPublisher.Ending] = []
+    let start = bench.loop.now.monotonic
+    var next = start
+    func publish() {
+      guard bench.loop.now.monotonic >= next else { return }
+      next = bench.loop.now.monotonic.adding(milliseconds: 10)
+      bench.publisher.publishOnce([1], as: bench.message("dead") { endings.append($0) })
+    }
+    _ = bench.turn {
+      publish()
+      return bench.loop.now.monotonic.milliseconds(since: start) > 2_500
+    }
+    #expect(endings.count > 100 && endings.allSatisfy { $0 == .refused }, "\(endings.count)")
+    try bench.liftLimit(server)
+    let isTaken = bench.turn {
+      publish()
+      return endings.last == .confirmed
+    }
+    #expect(isTaken, "\(endings.count) endings; \(bench.notices)")
+    let message = bench.message("dead") { _ in }
+    #expect(bench.turn { bench.publisher.takes(message) })
+  }
+
+  /// Of those that hold something up, few wait for a queue that refuses for long; the others end, for their owner to put them elsewhere.
+  @Test func fewWaitForAQueueThatRefuses() throws {
+    let server = try RabbitMQServer.shared()
+    let bench = try Bench()
+    try bench.fill(server)
+    var endings: [Int: ConfirmedPublisher.Ending] = [:]
+    for number in 0..<20 {
+      let message = bench.message("dead") { endings[number] = $0 }
+      bench.publisher.publish([1], as: message, waitingMaximum: number < 10 ? 3 : nil)
+    }
+    #expect(bench.turn { endings.count == 7 })
+    #expect(endings.allSatisfy { $0 < 10 && $1 == .refused }, "\(endings)")
+    #expect(!bench.publisher.takes(bench.message("dead") { _ in }))
+    try bench.liftLimit(server)
+    #expect(bench.turn { endings.count == 20 })
+    #expect(endings.values.count { $0 == .confirmed } == 13)
   }
 }

@@ -53,6 +53,19 @@ struct RegistrationConsumerTests {
       return line.flatMap { Int($0.split(separator: "\t")[1]) } ?? -1
     }
 
+    /// The queue of dead letters refuses.
+    func fillDead() throws {
+      try admin().close()
+      try rabbitmq.rabbitmqctl([
+        "set_policy", "--apply-to", "queues", prefix, "^\(topology.deadQueue)$",
+        #"{"max-length":1,"overflow":"reject-publish"}"#,
+      ])
+      let outside = OutsideClient(port: rabbitmq.port)
+      for body in ["taken", "refused"] { try outside.publish(body, exchange: "", routingKey: topology.deadQueue) }
+    }
+
+    func liftLimit() throws { try rabbitmq.rabbitmqctl(["clear_policy", prefix]) }
+
     func dead() throws -> [OutsideClient.Message] { try OutsideClient(port: rabbitmq.port).drain(topology.deadQueue) }
 
     func consumer(_ change: (inout RegistrationConsumerSettings) -> Void = { _ in }) throws -> RegistrationConsumer {
@@ -297,5 +310,62 @@ struct RegistrationConsumerTests {
     let letters = try world.dead()
     #expect(letters.map(\.body) == [Array(device(1).utf8)])
     #expect(letters.first?.headers["x-herald-reason"] == "redelivered")
+  }
+
+  private func invalid(_ consumer: RegistrationConsumer) -> UInt64 {
+    consumer.counters.results.reduce(0) { $0 + ($1.key.result == "invalid" ? $1.value : 0) }
+  }
+
+  /// Its bytes are not kept. While its dead letter is refused, it comes again now and then, and holds up nobody. Each is told once.
+  @Test func oversizedRegistrationWhoseDeadLetterIsRefused_waits() throws {
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    try world.fillDead()
+    let oversized = device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\"")
+    try world.publish([oversized, oversized, "{", device(2)])
+    let consumer = try world.consumer()
+    wait("the sound one is stored") { consumer.counters.results[.init(kind: "device", result: "added")] == 1 }
+    // Long enough for the channel to be what refuses.
+    _ = ChildProcess.poll(timeoutMilliseconds: 3_000, everyMilliseconds: 20) { invalid(consumer) > 0 ? true : nil }
+    #expect(invalid(consumer) == 0, "\(consumer.counters.results)")
+    try world.liftLimit()
+    wait("the queue is empty") { consumer.isExhausted }
+    #expect(invalid(consumer) == 3, "\(consumer.counters.results)")
+    end(consumer)
+    let letters = try world.dead().filter { $0.headers["x-herald-reason"] == "invalid" }
+    #expect(letters.map(\.body.count).sorted() == [1, oversized.utf8.count, oversized.utf8.count])
+  }
+
+  /// RabbitMQ takes no publishes, and delivers.
+  @Test func oversizedRegistrationDuringAnAlarm_waits() throws {
+    let world = try ConsumerWorld(redis: RedisServer.shared().url, rabbitmq: RabbitMQServer())
+    try world.publish([device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\""), device(2)])
+    try world.rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
+    let consumer = try world.consumer()
+    wait("the sound one is stored") { consumer.counters.results[.init(kind: "device", result: "added")] == 1 }
+    _ = ChildProcess.poll(timeoutMilliseconds: 3_000, everyMilliseconds: 20) { invalid(consumer) > 0 ? true : nil }
+    #expect(invalid(consumer) == 0 && consumer.counters.inFlight == 1, "\(consumer.counters.results)")
+    try world.rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "0.6"])
+    wait("the queue is empty") { consumer.isExhausted }
+    #expect(invalid(consumer) == 1, "\(consumer.counters.results)")
+    end(consumer)
+    #expect(try world.dead().count == 1)
+  }
+
+  /// One app's bad registrations, more than the consumer takes at a time, hold up nobody else's while their dead letters are refused.
+  @Test func deadLettersThatAreRefused_holdUpNoOtherApp() throws {
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    try world.fillDead()
+    let (count, maximum) = (60, 16)
+    let oversized = device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\"")
+    try world.publish((0..<count).map { $0 % 3 == 0 ? oversized : "{\"x\":\($0)}" } + [device(2)])
+    let consumer = try world.consumer { $0.registrationsMaximum = UInt16(maximum) }
+    wait("the sound one is stored") { consumer.counters.results[.init(kind: "device", result: "added")] == 1 }
+    #expect(invalid(consumer) == 0 && consumer.counters.putOff > 0)
+    try world.liftLimit()
+    wait("the queues are empty") { consumer.isExhausted }
+    #expect(invalid(consumer) == UInt64(count), "\(consumer.counters.results)")
+    end(consumer)
+    let letters = try world.dead()
+    #expect(letters.count { $0.headers["x-herald-reason"] == "invalid" } == count)
   }
 }

@@ -142,6 +142,23 @@ import Testing
     #expect(probe().milliseconds <= 101)
   }
 
+  /// Whoever waits for it may put what waits elsewhere, while it refuses and until it takes everything.
+  @Test mutating func itRefusesForLong_afterASecond() {
+    publish(1)
+    refuse()
+    #expect(!state.refusesForLong(now: now.adding(milliseconds: 999)))
+    #expect(state.refusesForLong(now: now.adding(milliseconds: 1_000)))
+    wait(2_000)
+    while way() != .now { wait(1) }
+    publish(1)
+    state.confirmed(now: now)
+    #expect(state.refusesForLong(now: now), "it takes few")
+    wait(10_000)
+    #expect(state.recovered(now: now) == nil, "nobody was told")
+    #expect(state.refusingSince == nil)
+    #expect(!state.refusesForLong(now: now))
+  }
+
   /// What was on its way when it refused is no probe.
   @Test mutating func lateAnswersAreNoProbes() {
     publish(3)

@@ -110,6 +110,12 @@ package struct DestinationState: Sendable {
     return true
   }
 
+  /// It refused for a second, and may still do so: what waits for it holds something up.
+  package func refusesForLong(now: Instant) -> Bool {
+    guard window != nil, let refusingSince else { return false }
+    return now.milliseconds(since: refusingSince) >= DestinationState.channelMilliseconds
+  }
+
   /// What was published will not be confirmed: the connection is gone. The next one is probed at once: it may be short, too, and what refused
   /// may have been the channel.
   package mutating func lost() {

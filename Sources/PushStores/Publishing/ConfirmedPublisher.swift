@@ -27,7 +27,7 @@ package final class ConfirmedPublisher {
     let routingKey: [UInt8]
     /// Adds properties and headers to empty ones.
     let describe: (AMQPProperties, _ isRepeated: Bool) -> Void
-    /// Called when the broker confirmed it; where its body is not kept (see `publishOnce`), also when it ended in another way.
+    /// Called when the broker confirmed it, or when it ended in another way: `publishOnce`, or `waitingMaximum` of `publish`.
     let then: (Ending) -> Void
 
     package init(
@@ -61,6 +61,10 @@ package final class ConfirmedPublisher {
     let body: [UInt8]?
     /// Its queue's refusals are its owner's business.
     var isForOthers = false
+    /// Published although its destination refuses and was not to be tried: its answer says nothing about a probe.
+    var isAside = false
+    /// So many such messages wait for a destination that refuses, and the others end; nil: it waits for ever.
+    var waitingMaximum: Int?
     /// nil: it was not published before.
     var publishedAt: Instant?
   }
@@ -122,8 +126,16 @@ package final class ConfirmedPublisher {
   package var unsentBytes: Int { client.connection?.outboundCount ?? 0 }
 
   /// Publishes a message until the broker confirms it.
-  package func publish(_ body: [UInt8], as message: Message) {
-    waiting.append(Entry(message: message, body: body))
+  /// - Parameter waitingMaximum: only so many such messages wait for a destination that refuses for long: the others end as refused. For those
+  ///   that hold something up, and that the caller can put elsewhere.
+  package func publish(_ body: [UInt8], as message: Message, waitingMaximum: Int? = nil) {
+    waiting.append(Entry(message: message, body: body, waitingMaximum: waitingMaximum))
+  }
+
+  /// A message to this one's destination can be published now: it does not refuse, or shall be tried again.
+  package func takes(_ message: Message) -> Bool {
+    guard !isBlocked, let connection = client.connection else { return false }
+    return refusing.isEmpty || isTaken(Destination(message), on: connection)
   }
 
   /// Publishes a message whose body is not kept, because it is too large or the caller can send it again. If that fails at once, or would
@@ -131,8 +143,9 @@ package final class ConfirmedPublisher {
   /// - Parameter isForOthers: its queue is no part of the topology. What it refuses changes nothing for other messages.
   package func publishOnce(_ body: [UInt8], as message: Message, isForOthers: Bool = false) {
     guard !isBlocked, let connection = client.connection else { return message.then(.unsent) }
-    if !isForOthers, !refusing.isEmpty { _ = isTaken(Destination(message), on: connection) }
-    send(Entry(message: message, body: nil, isForOthers: isForOthers), body, on: connection)
+    var entry = Entry(message: message, body: nil, isForOthers: isForOthers)
+    if !isForOthers, !refusing.isEmpty { entry.isAside = !isTaken(Destination(message), on: connection) }
+    send(entry, body, on: connection)
   }
 
   /// Drops all messages without calling back: their owners send them again.
@@ -196,8 +209,25 @@ package final class ConfirmedPublisher {
         sentCount += 1
       }
       refusing[destination]?.waiting.removeFirst(sentCount)
+      endExcess(of: destination)
       recover(destination)
     }
+  }
+
+  /// The newest of those that may wait only in small numbers end, if their destination refuses for long.
+  private func endExcess(of destination: Destination) {
+    guard let (state, waiting) = refusing[destination], state.refusesForLong(now: loop.now.monotonic),
+      waiting.contains(where: { $0.waitingMaximum.map { $0 < waiting.count } ?? false })
+    else { return }
+    var count = 0
+    let isExcess = waiting.map { entry -> Bool in
+      guard let maximum = entry.waitingMaximum else { return false }
+      count += 1
+      return count > maximum
+    }
+    guard isExcess.contains(true) else { return }
+    refusing[destination]?.waiting = zip(waiting, isExcess).compactMap { $1 ? nil : $0 }
+    for (entry, isExcess) in zip(waiting, isExcess) where isExcess { entry.message.then(.refused) }
   }
 
   /// A message may be published to it now. If not, that may be the channel's fault: what comes later goes on a fresh one.
@@ -227,7 +257,7 @@ package final class ConfirmedPublisher {
   }
 
   private func refused(_ entry: Entry) {
-    if entry.isForOthers { return entry.message.then(.refused) }
+    if entry.isForOthers || entry.isAside { return entry.message.then(.refused) }
     let destination = Destination(entry.message)
     if refusing[destination, default: (DestinationState(), [])].state.refused(now: loop.now.monotonic) {
       notice(.warning, RabbitMQRefusal.begun(destination.name))
@@ -246,7 +276,9 @@ package final class ConfirmedPublisher {
     case .connection(.confirmed(let channel, let number, let isMultiple)):
       guard let numbers = channels.settled(number, isMultiple: isMultiple, channel) else { break }
       for entry in settled(numbers) {
-        if !refusing.isEmpty { refusing[Destination(entry.message)]?.state.confirmed(now: loop.now.monotonic) }
+        if !refusing.isEmpty, !entry.isAside {
+          refusing[Destination(entry.message)]?.state.confirmed(now: loop.now.monotonic)
+        }
         entry.message.then(.confirmed)
       }
     case .connection(.refused(let channel, let number, let isMultiple)):
@@ -321,7 +353,7 @@ package final class ConfirmedPublisher {
     var entry = entry
     entry.publishedAt = loop.now.monotonic
     sent[taken] = entry
-    if !refusing.isEmpty, !entry.isForOthers {
+    if !refusing.isEmpty, !entry.isForOthers, !entry.isAside {
       refusing[Destination(entry.message)]?.state.published(now: loop.now.monotonic)
     }
   }

@@ -7,7 +7,7 @@ import PushLane
 ///
 /// A registration is acknowledged once Redis stored it, an invalid one once the broker confirmed its dead letter. While Redis is unavailable,
 /// registrations wait here, up to the prefetch, and each app's are retried in delivery order. In a cluster only those of some apps may wait:
-/// what exceeds an app's share waits in retry queues.
+/// what exceeds an app's share waits in retry queues. So do dead letters that their queue refuses, beyond a share of the prefetch.
 package final class RegistrationConsumerLoop: ConsumerLoop {
   package static let name = "registrations"
   package static let noticeSubjects = ["rabbitmq"]
@@ -29,7 +29,8 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
   private var watermark: AckWatermark
   private var shares: FairShares<AppScope, RegistrationDelivery>
   /// Apps whose registrations Redis does not store: the first that failed comes first.
-  private var waits: [Wait] = []
+  private var waits: [RegistrationWait] = []
+  private var oversized = OversizedRegistrations()
   private var putOffCount: UInt64 = 0
   private var random: SeededRandom
   private var received: UInt64 = 0
@@ -46,17 +47,6 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
-
-  /// The registrations of one app that Redis did not store, and all later ones.
-  private struct Wait {
-    let scope: AppScope
-    var backoff: Backoff
-    var held: [RegistrationDelivery] = []
-    /// nil: they are being stored again.
-    var retryAt: Instant?
-    /// Redis did not store the last one, for any app perhaps.
-    var isForRedis = false
-  }
 
   private static let consumeChannel: UInt16 = 1
   /// A single acknowledgement costs a frame: only if an old delivery blocks this many.
@@ -156,6 +146,7 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
     if publisher.isReady, drainDeadline == nil { consumer.start() }
     while let event = consumer.nextEvent() { take(event) }
     retry()
+    returnOversized()
     putOffExcess()
     registry.turn()
     acknowledge()
@@ -176,7 +167,7 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
   /// requeued.
   package var isDrained: Bool {
     guard let drainDeadline else { return false }
-    return deliveries.values.count { $0.hasShare || $0.refusal != nil } == heldCount
+    return deliveries.values.count { $0.hasShare || $0.refusal != nil } == heldCount + oversized.count
       || loop.now.monotonic >= drainDeadline
   }
 
@@ -242,6 +233,7 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
   private func forgetDeliveries() {
     deliveries = [:]
     waits = []
+    oversized = OversizedRegistrations()
     shares = FairShares(limits: settings.shares)
   }
 
@@ -251,7 +243,8 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
     if let tag = watermark.takeDue(now: now, batch: 1, delayMilliseconds: 0) {
       connection.acknowledge(tag, isMultiple: true, channel: RegistrationConsumerLoop.consumeChannel)
     }
-    while let tag = watermark.takeOne(now: now, batch: RegistrationConsumerLoop.acknowledgeOneMinimum) {
+    let alone = min(RegistrationConsumerLoop.acknowledgeOneMinimum, max(1, Int(settings.registrationsMaximum) / 8))
+    while let tag = watermark.takeOne(now: now, batch: alone) {
       connection.acknowledge(tag, isMultiple: false, channel: RegistrationConsumerLoop.consumeChannel)
     }
   }
@@ -358,31 +351,59 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
     }
   }
 
+  /// - Parameter connection: of its bytes, where they are not kept.
   private func refuse(_ delivery: RegistrationDelivery, connection: AMQPConnection? = nil) {
-    guard let refusal = delivery.refusal else { preconditionFailure("it was not refused") }
-    count(delivery, "\(refusal.reason.word)")
-    let letter = deadLetter(of: delivery, refusal)
-    guard delivery.isOversized else { return publisher.publish(delivery.body, as: letter) }
-    guard let connection else { return giveBack(delivery) }
+    let letter = deadLetter(of: delivery)
+    guard delivery.isOversized else {
+      return publisher.publish(delivery.body, as: letter, waitingMaximum: settings.refusedMaximum)
+    }
+    var messages = [letter]
+    if oversized.count >= settings.refusedMaximum { messages.append(refusedCopy(of: delivery)) }
+    // It must not be returned any more: newer brokers would drop it in the end.
+    if delivery.metadata.deliveryCount >= settings.deliveriesMaximum { messages = [refusedCopy(of: delivery), letter] }
+    guard let connection, let message = messages.first(where: publisher.takes) else {
+      return oversized.hold(delivery, now: loop.now.monotonic)
+    }
     var body: [UInt8] = []
     connection.copyBody(into: &body)
-    publisher.publishOnce(body, as: letter)
+    publisher.publishOnce(body, as: message)
   }
 
-  private func deadLetter(
-    of delivery: RegistrationDelivery, _ refusal: RegistrationDelivery.Refusal
-  ) -> ConfirmedPublisher.Message {
-    copy(of: delivery, to: direct, Array(settings.rabbitmq.topology.deadQueue.utf8)) { properties in
+  /// Its bytes come again, when its dead letter may be taken, or the retry queue while too many wait.
+  private func returnOversized() {
+    guard let next = oversized.due(now: loop.now.monotonic),
+      publisher.takes(deadLetter(of: next))
+        || oversized.count > settings.refusedMaximum && publisher.takes(refusedCopy(of: next))
+    else { return }
+    oversized.returned(now: loop.now.monotonic)
+    giveBack(next)
+  }
+
+  private func deadLetter(of delivery: RegistrationDelivery) -> ConfirmedPublisher.Message {
+    guard let refusal = delivery.refusal else { preconditionFailure("it was not refused") }
+    let routingKey = Array(settings.rabbitmq.topology.deadQueue.utf8)
+    return copy(of: delivery, to: direct, routingKey, result: refusal.reason.word) { properties in
       properties.addHeader("x-herald-reason", literal: refusal.reason.word)
       properties.addHeader("x-herald-detail", refusal.detail)
       properties.addHeader("x-herald-class", literal: "registrations")
     }
   }
 
+  /// Of one whose dead letter is refused.
+  private func refusedCopy(of delivery: RegistrationDelivery) -> ConfirmedPublisher.Message {
+    retryCopy(of: delivery, seconds: Topology.registrationDelaysSeconds.last ?? 1)
+  }
+
+  private func retryCopy(of delivery: RegistrationDelivery, seconds: Int) -> ConfirmedPublisher.Message {
+    let routingKey = Array(Topology.registrationsRetryRoutingKey(seconds: seconds).utf8)
+    return copy(of: delivery, to: retries, routingKey) { RabbitMQPublishProperties($0).delay(seconds: seconds) }
+  }
+
   /// A copy that replaces it.
+  /// - Parameter result: what is counted, if that is its end.
   private func copy(
-    of delivery: RegistrationDelivery, to exchange: AMQPExchange, _ routingKey: [UInt8],
-    describe: @escaping (AMQPProperties) -> Void = { _ in }
+    of delivery: RegistrationDelivery, to exchange: AMQPExchange, _ routingKey: [UInt8], result: StaticString? = nil,
+    describe: @escaping (AMQPProperties) -> Void
   ) -> ConfirmedPublisher.Message {
     ConfirmedPublisher.Message(
       exchange: exchange, routingKey: routingKey,
@@ -394,9 +415,18 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
         if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
         describe(properties)
       },
-      then: { [weak self] ending in
-        if ending == .confirmed { self?.settled(delivery) } else { self?.giveBack(delivery) }
-      })
+      then: { [weak self] in self?.ended(delivery, $0, result) })
+  }
+
+  private func ended(_ delivery: RegistrationDelivery, _ ending: ConfirmedPublisher.Ending, _ result: StaticString?) {
+    guard delivery.epoch == epoch, deliveries[delivery.tag] != nil else { return }
+    if ending != .confirmed {
+      guard delivery.isOversized else { return putOff(delivery, refusedCopy(of: delivery)) }
+      return oversized.hold(delivery, now: loop.now.monotonic)
+    }
+    if let result { count(delivery, "\(result)") }
+    if delivery.isOversized { oversized.taken() }
+    settled(delivery)
   }
 
   private func count(_ delivery: RegistrationDelivery, _ result: String) {
@@ -410,16 +440,16 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
   private func putOffExcess() {
     let isRedisAway = settings.redis.topology != .cluster && waits.contains { $0.isForRedis }
     guard drainDeadline == nil, !isRedisAway else { return }
-    for (delivery, _, slowMilliseconds) in shares.takeExcess(now: loop.now.monotonic) {
-      putOffCount += 1
-      let seconds = FairShareLimits.delaySeconds(
-        slowMilliseconds: slowMilliseconds, of: Topology.registrationDelaysSeconds, random: random.next())
-      let routingKey = Array(Topology.registrationsRetryRoutingKey(seconds: seconds).utf8)
-      let message = copy(of: delivery, to: retries, routingKey) {
-        RabbitMQPublishProperties($0).delay(seconds: seconds)
-      }
-      publisher.publish(delivery.body, as: message)
+    let delays = Topology.registrationDelaysSeconds
+    for (delivery, _, slow) in shares.takeExcess(now: loop.now.monotonic) {
+      let seconds = FairShareLimits.delaySeconds(slowMilliseconds: slow, of: delays, random: random.next())
+      putOff(delivery, retryCopy(of: delivery, seconds: seconds))
     }
+  }
+
+  private func putOff(_ delivery: RegistrationDelivery, _ copy: ConfirmedPublisher.Message) {
+    putOffCount += 1
+    publisher.publish(delivery.body, as: copy)
   }
 
   // MARK: - While Redis is away
@@ -437,7 +467,7 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
     if place == waits.count {
       let backoff = Backoff(
         initialMilliseconds: settings.retryInitialMilliseconds, maximumMilliseconds: settings.retryMaximumMilliseconds)
-      waits.append(Wait(scope: scope, backoff: backoff))
+      waits.append(RegistrationWait(scope: scope, backoff: backoff))
     }
     waits[place].held.append(delivery)
     waits[place].isForRedis = if case .redis = failure { true } else { false }

@@ -15,6 +15,8 @@ package struct RegistrationConsumerSettings: Sendable {
   package var registrationsMaximum: UInt16 = 1_000
   /// Registrations in progress, and what may wait.
   package var shares = FairShareLimits(progressMaximum: 800, slowWaitingMaximum: 100, slowMilliseconds: 1_000)
+  /// How many may keep their deliveries while their dead letters are refused.
+  package var refusedMaximum: Int { max(1, Int(registrationsMaximum) / 8) }
   /// A message that was delivered this often becomes a dead letter: it may crash workers. Less than the limit at which
   /// newer brokers drop messages of this queue, more than the restarts of one outage.
   package var deliveriesMaximum: UInt32 = 10

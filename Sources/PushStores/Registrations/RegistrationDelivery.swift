@@ -32,7 +32,7 @@ final class RegistrationDelivery {
   let tag: UInt64
   let metadata: MessageMetadata
   let body: [UInt8]
-  /// The body is not kept: its dead letter is published at once, or the delivery is requeued.
+  /// The body is not kept: see `OversizedRegistrations`.
   let isOversized: Bool
   /// nil: it is refused.
   let registration: PushCore.Registration?
@@ -53,4 +53,15 @@ final class RegistrationDelivery {
     self.registration = registration
     self.refusal = refusal
   }
+}
+
+/// The registrations of one app that Redis did not store, and all later ones.
+struct RegistrationWait {
+  let scope: AppScope
+  var backoff: Backoff
+  var held: [RegistrationDelivery] = []
+  /// nil: they are being stored again.
+  var retryAt: Instant?
+  /// Redis did not store the last one, for any app perhaps.
+  var isForRedis = false
 }
