@@ -18,8 +18,6 @@ package final class RabbitMQBroker: Broker {
   private var unreported: [BrokerEvent] = []
 
   private static let lingerMilliseconds: Int64 = 100
-  /// How long to wait at most for the dead letter of an oversized job: all other deliveries wait behind it.
-  private static let oversizedMilliseconds: Int64 = 5_000
   /// How long to wait before the next try if the broker refused a dead letter: it would refuse it again at once.
   private static let oversizedRetryMilliseconds: Int64 = 1_000
 
@@ -112,7 +110,10 @@ package final class RabbitMQBroker: Broker {
       consumer.oversized.confirmed(numbers)
       return .confirmed(numbers)
     case .reported(.refused(let numbers)):
-      if consumer.oversized.refused(numbers) { publishOversizedLater() }
+      if let triesAgain = consumer.oversized.refused(numbers, now: loop.now.monotonic) {
+        renewChannel()
+        if triesAgain { publishOversizedLater() }
+      }
       return .refused(numbers)
     case .reported(let event):
       return event
@@ -145,10 +146,10 @@ package final class RabbitMQBroker: Broker {
     case .delivery(let delivery):
       emptyWatch?.wasDisturbed = true
       return .delivery(delivery)
-    case .oversized(let tag, let bodyCount):
+    case .oversized(let tag, let bodyCount, let milliseconds):
       emptyWatch?.wasDisturbed = true
       publishOversized()
-      giveUpOversizedLater(tag, bodyCount: bodyCount)
+      giveUpOversizedLater(tag, bodyCount: bodyCount, afterMilliseconds: milliseconds)
       return nil
     case .fenced:
       guard emptyWatch?.isFenced == true else { return nil }
@@ -269,21 +270,22 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func publishOversizedLater() {
-    renewChannel()
     loop.schedule(afterMilliseconds: RabbitMQBroker.oversizedRetryMilliseconds) { [weak self] in
       self?.consumer.oversized.tryAgain()
     }
   }
 
-  private func giveUpOversizedLater(_ tag: DeliveryTag, bodyCount: Int) {
-    loop.schedule(afterMilliseconds: RabbitMQBroker.oversizedMilliseconds) { [weak self] in
-      guard let self, consumer.oversized.giveUp(tag) else { return }
+  private func giveUpOversizedLater(_ tag: DeliveryTag, bodyCount: Int, afterMilliseconds milliseconds: Int64) {
+    loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
+      guard let self, consumer.oversized.giveUp(tag, now: loop.now.monotonic) else { return }
+      // For the next one: this one's may be what refuses.
+      renewChannel()
       notices.add(
         .warning, .publisher,
         """
         \(settings.topology.deadQueue) did not take the dead letter of a job of \(bodyCount) bytes within \
-        \(RabbitMQBroker.oversizedMilliseconds / 1000) s (\(canPublish ? "it may be full" : unpublishable)): \
-        RabbitMQ moves the job there itself, without the reason
+        \(milliseconds / 1000) s (\(canPublish ? "it may be full" : unpublishable)): \
+        RabbitMQ moves the job there itself, without the reason, and the next ones at once
         """)
     }
   }

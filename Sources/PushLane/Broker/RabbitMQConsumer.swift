@@ -12,13 +12,14 @@ struct RabbitMQConsumer: ~Copyable {
     /// The queues may be gone: they must be declared before they are consumed again.
     case stopped
     case delivery(Delivery)
-    /// An oversized job came: the connection has its bytes, and it is reported later.
-    case oversized(DeliveryTag, bodyCount: Int)
+    /// An oversized job came: the connection has its bytes, and it is reported later: at most after so long.
+    case oversized(DeliveryTag, bodyCount: Int, milliseconds: Int64)
     /// Everything that RabbitMQ had sent when `beginFence` was called has been reported.
     case fenced
   }
 
   let client: RabbitMQClient
+  private let loop: EventLoop
   private let topology: Topology
   private let consumerTag: String
   /// The epoch of the connection in use, or of the last.
@@ -44,6 +45,7 @@ struct RabbitMQConsumer: ~Copyable {
   private static let isolatedChannel: UInt16 = 3
 
   init(loop: EventLoop, settings: RabbitMQSettings, notices: RabbitMQNoticeBox) {
+    self.loop = loop
     topology = settings.topology
     consumerTag = settings.laneName
     prefetches = RabbitMQConsumer.prefetches(settings)
@@ -121,11 +123,11 @@ struct RabbitMQConsumer: ~Copyable {
     guard let jobClass = JobClass(rawValue: number) else { return nil }
     let tag = DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isIsolated: isIsolated)
     if delivery.isOversized, !isStopped, delivery.bodyCount <= Limits.deadLetterBytesMaximum,
-      !oversized.isDecided(tag)
+      !oversized.isDecided(tag),
+      let milliseconds = oversized.met(tag, bodyCount: delivery.bodyCount, now: loop.now.monotonic)
     {
       client.connection?.keep(delivery)
-      oversized.met(tag, bodyCount: delivery.bodyCount)
-      return .oversized(tag, bodyCount: delivery.bodyCount)
+      return .oversized(tag, bodyCount: delivery.bodyCount, milliseconds: milliseconds)
     }
     deliveryCount += 1
     isOversizedReported = delivery.isOversized
