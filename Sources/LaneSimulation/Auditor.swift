@@ -144,6 +144,12 @@ package final class Auditor {
     for target in targets { violations.append("taken away by the broker without an outcome: \(target)") }
   }
 
+  /// The lane left a job's dead letter to the broker.
+  package func brokerMoved(_ targets: [Target], job: String) {
+    brokerKeptDeadLetter(job: job)
+    brokerGaveUp(targets.filter { outcomes[$0] == nil })
+  }
+
   /// The lane acknowledged a message: the broker must have kept something for each of its targets.
   package func acknowledged(_ targets: [Target]) {
     for target in targets where copies[target] == nil {

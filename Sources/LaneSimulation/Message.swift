@@ -38,6 +38,16 @@ package struct Message {
   /// For a dead letter: the claim under which its last attempt was admitted.
   package var claim: UInt32 = 0
 
+  /// The broker moved it to the dead letters itself, with all its headers.
+  var asDeadLetter: Message {
+    var letter = Message(
+      body: body, state: nil, jobClass: jobClass, targets: targets, enqueuedAt: enqueuedAt,
+      isAmbiguous: state?.isAmbiguous ?? isAmbiguous)
+    letter.apnsID = state?.apnsID ?? apnsID
+    letter.claim = state?.claim ?? claim
+    return letter
+  }
+
   package init(
     body: [UInt8], state: RetryState?, jobClass: JobClass, targets: [Target], enqueuedAt: Int64? = nil,
     firstSeen: Int64? = nil, carriedDeliveries: UInt32 = 0, isIsolated: Bool = false, isAmbiguous: Bool = false

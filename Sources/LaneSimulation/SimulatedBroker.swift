@@ -379,7 +379,8 @@ package struct SimulatedBroker: Broker {
       server.takeBack(message, world.auditor)
     case .rejected:
       server.unacknowledgedCount -= 1
-      world.auditor.brokerGaveUp(message.targets)
+      world.auditor.brokerMoved(message.targets, job: field("id", message.body))
+      server.deadLetters.append(message.asDeadLetter)
     }
   }
 

@@ -52,7 +52,7 @@ import Testing
     #expect(state.handedOver(isOver: false, now: now) == .report)
     guard case .expansion = state.ending else { return #expect(Bool(false), "not handed over") }
     state.published()
-    state.unconfirmed()
+    state.unconfirmed(isRefused: false)
     #expect(state.isAmbiguous == false, "twice handed over is expanded once")
     state.published()
     #expect(state.confirmed() == true)
@@ -72,7 +72,7 @@ import Testing
     #expect(state.settledPage() == .report)
     guard case .settlement = state.ending else { return #expect(Bool(false), "not told") }
     state.published()
-    state.unconfirmed()
+    state.unconfirmed(isRefused: false)
     state.published()
     #expect(state.confirmed() == true)
   }
@@ -388,14 +388,18 @@ import Testing
     _ = answered(&state, answer(500, .internalServerError))
     #expect(state.destination == .results)
     state.published()
-    state.unconfirmed()
+    state.unconfirmed(isRefused: false)
     #expect(state.destination == .results && !state.isAmbiguous)
     state.published()
     #expect(state.confirmed() == false)
     #expect(state.destination == .deadLetters)
     state.published()
-    state.unconfirmed()
+    state.unconfirmed(isRefused: true)
     #expect(state.destination == .deadLetters)
+    // The broker says that it does not have it: the job itself is as sure as before.
+    #expect(state.isLetterRepeated && !state.isAmbiguous)
+    state.published()
+    state.unconfirmed(isRefused: false)
     // The broker may have it twice, and both may be replayed.
     #expect(state.isAmbiguous == true)
     state.published()
@@ -407,7 +411,7 @@ import Testing
     state.sent(now: now)
     _ = answered(&state, answer(400, .badDeviceToken))
     state.published()
-    state.unconfirmed()
+    state.unconfirmed(isRefused: false)
     #expect(state.isAmbiguous == false)
   }
 
@@ -417,7 +421,7 @@ import Testing
     _ = answered(&state, answer(503, .serviceUnavailable))
     #expect(state.isAmbiguous == false)
     state.published()
-    state.unconfirmed()
+    state.unconfirmed(isRefused: false)
     #expect(state.isAmbiguous == true)
   }
 

@@ -74,6 +74,8 @@ final class LaneBenchWorld {
   var nextTags: [UInt64] = [0, 0]
   private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
   var rejected: [DeliveryTag] = []
+  /// The broker makes their dead letters.
+  var leftToBroker: [DeliveryTag] = []
   private(set) var acknowledged: [UInt64] = []
   /// Copies whose audience becomes pages, and the ends that pages reported.
   var expansions: [String] = []
@@ -277,7 +279,9 @@ struct LaneBenchBroker: Broker {
 
   mutating func acknowledge(upTo tag: DeliveryTag) { world.acknowledge(tag) }
   mutating func acknowledge(one tag: DeliveryTag) { world.acknowledge(tag) }
-  mutating func reject(_ tag: DeliveryTag, requeue: Bool) { world.rejected.append(tag) }
+  mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
+    if requeue { world.rejected.append(tag) } else { world.leftToBroker.append(tag) }
+  }
   mutating func stopConsuming() {}
 }
 

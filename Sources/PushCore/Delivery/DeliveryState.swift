@@ -48,6 +48,8 @@ package struct DeliveryState: ~Copyable, Sendable {
   package private(set) var isPublished = false
   /// Its outcome is confirmed, and its dead letter is not.
   package private(set) var isTold = false
+  /// Its dead letter was refused. A broker that says so may have kept it: the next one is marked, for both may be replayed.
+  package private(set) var isLetterRepeated = false
 
   /// - Parameters:
   ///   - attempts: from earlier copies of the job, like `isAmbiguous`.
@@ -314,13 +316,14 @@ package struct DeliveryState: ~Copyable, Sendable {
   }
 
   /// The broker refused it, or will not say: it is published again. Twice is better than never.
-  package mutating func unconfirmed() {
+  package mutating func unconfirmed(isRefused: Bool) {
     expect(.reporting)
     precondition(isPublished, "a publish is settled once")
     isPublished = false
     // The broker may have kept the first copy too, and both may be sent: two dead letters may both be replayed.
     switch ending {
     case .retry: isAmbiguous = true
+    case .outcome where isTold && isRefused: isLetterRepeated = true
     case .outcome where isTold: isAmbiguous = true
     case .outcome, .isolation, .expansion, .settlement, .cancellation, nil: break
     }

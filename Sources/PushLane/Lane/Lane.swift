@@ -57,6 +57,8 @@ package struct Lane<
   /// Sends with a message that is to be published, by its destination, and what each destination answers.
   var reports: InlineArray<5, SendList> = InlineArray(repeating: SendList())
   var destinations: InlineArray<5, DestinationState> = InlineArray(repeating: DestinationState())
+  /// When refused dead letters are counted again.
+  var nextRefusedLook = Instant(nanoseconds: .min)
   var confirms: ConfirmWindow
   /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]

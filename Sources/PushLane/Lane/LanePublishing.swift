@@ -18,6 +18,7 @@ extension Lane {
       let index = destination.rawValue
       guard reports[index].first != nil || destinations[index].refusingSince != nil else { continue }
       publish(to: destination, now)
+      if destination == .deadLetters { leaveExcessToBroker(now) }
       if let milliseconds = destinations[index].recovered(now: now.monotonic) {
         broker.note(destination, refusedForMilliseconds: milliseconds)
       }
@@ -36,6 +37,35 @@ extension Lane {
       case .later: return
       }
     }
+  }
+
+  /// A dead letter that is refused keeps its delivery. Beyond a share of their class, the broker makes them, of the jobs themselves.
+  private mutating func leaveExcessToBroker(_ now: Now) {
+    let index = PublishDestination.deadLetters.rawValue
+    guard now.monotonic >= nextRefusedLook, destinations[index].refusesForLong(now: now.monotonic) else { return }
+    nextRefusedLook = now.monotonic.adding(milliseconds: settings.refusedLookMilliseconds)
+    var held = [0, 0]
+    for _ in 0..<reports[index].count {
+      guard let ticket = reports[index].first else { return }
+      reports[index].popFirst(of: sends)
+      let job = job(of: ticket)
+      let tag = jobs[job].tag
+      if !tag.isIsolated { held[Int(tag.jobClass.rawValue)] += 1 }
+      // One that is alone holds up all that wait to be.
+      let isExcess = tag.isIsolated || held[Int(tag.jobClass.rawValue)] > settings.refusedMaximum
+      if isExcess, isWholeLetter(ticket, of: job) {
+        jobs[job].isLeftToBroker = true
+        settled(ticket, now)
+      } else {
+        reports[index].append(ticket, to: &sends)
+      }
+    }
+  }
+
+  /// The job's own message says as much as the dead letter would, for a replay: all of it failed, and whether it may have been sent.
+  private mutating func isWholeLetter(_ ticket: Ticket, of job: Ticket) -> Bool {
+    guard !sends[ticket].delivery.isAmbiguous || jobs[job].tellsAmbiguous else { return false }
+    return jobs[job].refusal != nil || !jobs[job].job.namesSeveral
   }
 
   private mutating func publish(_ ticket: Ticket, _ now: Now) {
@@ -137,7 +167,8 @@ extension Lane {
     let detail = jobs[job].detail(of: outcome) ?? ""
     // The target's own state: attempts of other targets of the batch do not count.
     var metadata = jobs[job].metadata
-    metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous
+    metadata.isAmbiguous =
+      metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous || sends[ticket].delivery.isLetterRepeated
     metadata.claim = sends[ticket].claim
     expectConfirm(
       broker.publishDeadLetter(
@@ -173,19 +204,19 @@ extension Lane {
     }
     guard sends.isLive(entry.ticket) else { return }
     sends[entry.ticket].refusals += 1
-    publishAgain(entry.ticket)
+    publishAgain(entry.ticket, isRefused: true)
   }
 
   /// The connection is gone: what became of those without a confirm is unknown.
   mutating func publishesLost(_ now: Now) {
     for index in destinations.indices { destinations[index].lost() }
     for number in confirms.outstanding {
-      if let entry = confirms.take(number), sends.isLive(entry.ticket) { publishAgain(entry.ticket) }
+      if let entry = confirms.take(number), sends.isLive(entry.ticket) { publishAgain(entry.ticket, isRefused: false) }
     }
   }
 
-  private mutating func publishAgain(_ ticket: Ticket) {
-    sends[ticket].delivery.unconfirmed()
+  private mutating func publishAgain(_ ticket: Ticket, isRefused: Bool) {
+    sends[ticket].delivery.unconfirmed(isRefused: isRefused)
     report(ticket)
   }
 
@@ -206,14 +237,14 @@ extension Lane {
   private mutating func settle(_ job: Ticket, _ now: Now) {
     if jobs[job].hasEndsToTell { return tellEnds(job, now) }
     let tag = jobs[job].tag
-    if tag.isIsolated {
+    if jobs[job].isOversized || jobs[job].isLeftToBroker {
+      broker.reject(tag, requeue: false)
+      if !tag.isIsolated { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
+    } else if tag.isIsolated {
       broker.acknowledge(one: tag)
     } else if jobs[job].isolation == .isolate {
       // Not through the watermark, which may wait for an older poison job.
       broker.acknowledge(one: tag)
-      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
-    } else if jobs[job].isOversized {
-      broker.reject(tag, requeue: false)
       watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
     } else {
       watermarks[Int(tag.jobClass.rawValue)].done(tag.value, now: now.monotonic)

@@ -64,6 +64,9 @@ package struct LaneSettings: Sendable {
   package var lateWaitersMaximum: Int
   /// For that, a pool with a delivery within this time is in use.
   package var usedMilliseconds: Int64
+  /// How many jobs of a class may keep their deliveries while their dead letters are refused; these are counted so often.
+  package var refusedMaximum: Int
+  package var refusedLookMilliseconds: Int64 = 100
   package var retry: RetryPolicy
   /// The policy for deliveries that workers did not finish.
   package var isolation = IsolationPolicy()
@@ -113,6 +116,7 @@ package struct LaneSettings: Sendable {
     jobsOnWireMaximum = deliveries - max(1, prefetch / 16, min(8, prefetch / 8))
     jobsOnWireSpare = max(1, prefetch / 64)
     slowWaitersMaximum = max(1, prefetch / 8)
+    refusedMaximum = max(1, prefetch / 16)
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000
     waitingMaximum = sendsMaximum / 2

@@ -22,6 +22,10 @@ struct JobSlot: ~Copyable {
   var refusal: String?
   /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
   var isOversized = false
+  /// Its dead letter was refused: the same.
+  var isLeftToBroker = false
+  /// The message itself says that it may have been sent before.
+  private(set) var tellsAmbiguous = false
   /// The decision about a delivery that was not finished before.
   var isolation = IsolationPolicy.Decision.process
   /// One copy with all its targets replaces the delivery.
@@ -125,6 +129,7 @@ struct JobSlot: ~Copyable {
     received = now.monotonic
     refusal = nil
     isOversized = delivery.isOversized
+    isLeftToBroker = false
     isolation = .process
     isPutOff = false
     nextTarget = 0
@@ -147,6 +152,7 @@ struct JobSlot: ~Copyable {
     // A body that is not kept is not parsed: clears the fields of the slot's previous job.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
+    tellsAmbiguous = metadata.isAmbiguous
     metadata.boundTimes(now: receivedAt)
     sentAt = max(sentAt, metadata.enqueuedAt ?? 0)
     if metadata.firstSeen == nil, metadata.deliveryCount > 0 { metadata.isSeenLate = true }

@@ -292,7 +292,7 @@ final class ChannelConsumerLoop {
     requests.removeAll { $0 === request }
     leave(request)
     guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { return }
-    if request.isOversized {
+    if request.isOversized || request.isLeftToBroker {
       connection.reject(request.tag, requeue: false, channel: request.channel)
     } else {
       connection.acknowledge(request.tag, isMultiple: false, channel: request.channel)

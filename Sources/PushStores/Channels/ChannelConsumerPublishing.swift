@@ -37,7 +37,11 @@ extension ChannelConsumerLoop {
       guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
       keep(reply.body, request, to: results, routingKey: reply.routingKey, ChannelConsumerLoop.describeAnswer)
     case .dead:
-      keep(request.body, request, to: queues, routingKey: topology.deadQueue, ChannelConsumerLoop.describeDeadLetter)
+      // One that is alone holds up all that wait to be.
+      let isAlone = request.channel == ChannelConsumerLoop.isolatedChannel
+      keep(
+        request.body, request, to: queues, routingKey: topology.deadQueue,
+        waitingMaximum: isAlone ? 0 : ChannelConsumerSettings.refusedMaximum, ChannelConsumerLoop.describeDeadLetter)
     case .retry(let seconds):
       let key = Topology.channelsRetryRoutingKey(seconds: seconds)
       keep(request.body, request, to: retries, routingKey: key) { request, properties, now in
@@ -93,16 +97,17 @@ extension ChannelConsumerLoop {
 
   private typealias Describe = (ChannelConsumerRequest, AMQPProperties, _ unixMilliseconds: Int64) -> Void
 
-  /// Publishes it until it is confirmed.
+  /// Publishes it until it is confirmed. A dead letter that is refused beyond its share is left to RabbitMQ.
   private func keep(
     _ body: [UInt8], _ request: ChannelConsumerRequest, to exchange: AMQPExchange, routingKey: String,
-    _ describe: @escaping Describe
+    waitingMaximum: Int? = nil, _ describe: @escaping Describe
   ) {
     publisher.publish(
       body,
-      as: message(request, to: exchange, routingKey: routingKey, describe) { [weak self] _ in
+      as: message(request, to: exchange, routingKey: routingKey, describe) { [weak self] ending in
+        if ending != .confirmed { request.isLeftToBroker = true }
         self?.confirmed(request)
-      })
+      }, waitingMaximum: waitingMaximum)
   }
 
   private func message(

@@ -27,6 +27,8 @@ final class ChannelConsumerRequest {
   var isRepeated: Bool
   /// The body exceeded the limit and was not kept: the broker itself dead-letters the message.
   let isOversized: Bool
+  /// Its dead letter was refused: the broker itself dead-letters the message.
+  var isLeftToBroker = false
   /// When it was enqueued or first received, Unix milliseconds; never later than now.
   let firstSeen: Int64
   /// Isolated too often: it is not carried out any more.

@@ -18,6 +18,8 @@ package struct ChannelConsumerSettings: Sendable {
   package var limit = ChannelLimit()
   /// Maximum requests in progress or waiting for it.
   package static let requestsMaximum: UInt16 = 320
+  /// How many may keep their deliveries while their dead letters are refused.
+  package static let refusedMaximum = 40
   /// Requests in progress, and what may wait.
   package var shares = FairShareLimits(progressMaximum: 192, slowWaitingMaximum: 64, slowMilliseconds: 1_000)
   /// Requests in progress of one credential in one environment.

@@ -54,6 +54,8 @@ final class ExpansionDelivery {
   private var unconfirmedCount = 0
   private var then: (() -> Void)?
   private(set) var isFinished = false
+  /// Its dead letter was refused: the broker itself dead-letters it, once it is finished.
+  var isLeftToBroker = false
   /// Its connection is gone: it will be redelivered.
   var isGone = false {
     didSet {

@@ -195,7 +195,12 @@ final class ExpansionQueue {
     for delivery in finished {
       onFinished(delivery)
       guard isConsuming, delivery.epoch == epoch, let connection = consumer.connection else { continue }
-      connection.acknowledge(delivery.tag, isMultiple: false, channel: ExpansionQueue.channel(delivery.queue))
+      let channel = ExpansionQueue.channel(delivery.queue)
+      if delivery.isLeftToBroker {
+        connection.reject(delivery.tag, requeue: false, channel: channel)
+      } else {
+        connection.acknowledge(delivery.tag, isMultiple: false, channel: channel)
+      }
     }
   }
 
@@ -204,7 +209,10 @@ final class ExpansionQueue {
     for delivery in deliveries {
       for publish in delivery.takePublishes() {
         isPublishing = true
-        publisher.publish(publish.body, as: message(publish, of: delivery))
+        let isDeadLetter = if case .deadLetter = publish.target { true } else { false }
+        publisher.publish(
+          publish.body, as: message(publish, of: delivery),
+          waitingMaximum: isDeadLetter ? settings.refusedMaximum : nil)
       }
     }
     guard isPublishing else { return }
@@ -234,8 +242,11 @@ final class ExpansionQueue {
           publish, of: delivery, RabbitMQPublishProperties(properties), isRepeated: isRepeated,
           unixMilliseconds: loop.now.unixMilliseconds)
       },
-      // Its body is kept, so it is always confirmed in the end.
-      then: { _ in delivery.confirmed() })
+      then: { ending in
+        // Only of a dead letter that is refused, and that RabbitMQ makes then.
+        if ending != .confirmed { delivery.isLeftToBroker = true }
+        delivery.confirmed()
+      })
   }
 
   /// - Parameter isRepeated: the broker may have it already.

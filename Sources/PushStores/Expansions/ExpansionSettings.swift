@@ -19,6 +19,8 @@ package struct ExpansionSettings: Sendable {
   package var workerName: String
   /// Maximum messages of each class in progress or waiting for it: see `FairShares`.
   package var messagesMaximum: UInt16 = 512
+  /// How many may keep their deliveries while their dead letters are refused: few of those in progress.
+  package var refusedMaximum = 8
   /// Maximum devices of one page.
   package var pageDevices = AudiencePage.devicesMaximum
   /// Maximum devices of one step: 20 pages are published and confirmed together.
