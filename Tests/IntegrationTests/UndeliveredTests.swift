@@ -234,4 +234,27 @@ struct UndeliveredTests {
     #expect(lines.count == 1, "\(list.output)")
     #expect(list.output.contains(#""reason":"failed""#) && list.output.contains(#""class":"bulk""#), "\(list.output)")
   }
+
+  /// The queue of dead letters is full, and its limit is lifted: what RabbitMQ gave up comes there.
+  @Test func whatFoundNoRoom_isADeadLetterOnceThereIsSome() throws {
+    let world = try WorkerWorld("undelivered-full")
+    let (dead, undelivered) = ("\(world.prefix).dead", "\(world.prefix).undelivered")
+    _ = try world.rabbitmq.rabbitmqctl([
+      "set_policy", "--apply-to", "queues", dead, "^\(dead)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+    ])
+    for body in ["taken", "refused"] { try world.outside.publish(body, exchange: "", routingKey: dead) }
+    let admin = try admin(world)
+    defer { admin.close() }
+    for number in 0..<3 { try world.outside.publish(world.job("job-\(number)"), exchange: "", routingKey: undelivered) }
+    let worker = try world.startWorker()
+    #expect(worker.waitForLine("dead refuses messages", seconds: 30), "\(worker.log)")
+    _ = try world.rabbitmq.rabbitmqctl(["clear_policy", dead])
+    let isThere = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) {
+      (try? admin.messageCount(queue: dead)) ?? 0 >= 4 ? true : nil
+    }
+    #expect(isThere == true, "\(worker.log)")
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    let letters = try world.outside.drain(dead)
+    #expect(letters.count { $0.headers["x-herald-reason"] == "unroutable" } == 3, "\(letters)")
+  }
 }

@@ -1,8 +1,9 @@
 import PushCore
 import PushIO
 import PushLane
-import PushStores
 import Testing
+
+@testable import PushStores
 
 struct UndeliveredMessageTests {
   private let topology = Topology()
@@ -101,5 +102,27 @@ struct UndeliveredMessageTests {
     #expect(way("push.jobs.bulk", "rejected") == .deadLetter)
     #expect(way(nil) == .deadLetter, "an earlier version's")
     #expect(way("others") == .deadLetter)
+  }
+
+  /// As its own dead letter would say: RabbitMQ's stay where they are, if their queue was full once.
+  @Test func deadLetterOfWhatRabbitMQGaveUp_saysWhyAndWhence() {
+    func letter(_ deaths: [(reason: String, queue: String)], _ headers: [AMQPArgument] = []) -> UndeliveredLetter {
+      let ours = AMQPDeath(reason: "rejected", queue: "push.undelivered")
+      return UndeliveredLetter([ours] + deaths.map { AMQPDeath(reason: $0.reason, queue: $0.queue) }, headers, topology)
+    }
+    let rejected = letter([("rejected", "push.jobs.bulk"), ("expired", "push.retry.bulk.5")])
+    #expect(rejected.reason == "rejected" && rejected.className == "bulk" && !rejected.isAmbiguous)
+    // RabbitMQ 3.10 turns the earlier ones round with each that comes.
+    let turned = letter([("expired", "push.retry.bulk.5"), ("rejected", "push.jobs.bulk")])
+    #expect(turned.reason == "rejected" && turned.className == "bulk")
+    let limited = letter([("delivery_limit", "push.jobs.isolated")], [AMQPArgument("x-herald-class", .text("bulk"))])
+    #expect(limited.reason == "delivery_limit" && limited.className == "bulk" && limited.isAmbiguous)
+    #expect(letter([("rejected", "push.channels.isolated")]).className == "channels")
+    #expect(letter([("rejected", "push.expansions")]).className == "transactional")
+    let older = letter(
+      [], [AMQPArgument("x-herald-reason", .text("invalid")), AMQPArgument("x-herald-detail", .text("to: is missing"))])
+    #expect(older.reason == "invalid" && older.detail == "to: is missing" && older.className == nil)
+    // RabbitMQ names our queue as the first, too.
+    #expect(letter([], [AMQPArgument("x-first-death-reason", .text("rejected"))]).reason == "unroutable")
   }
 }

@@ -178,23 +178,39 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
     let message = UndeliveredMessage(
       metadata, deaths: deaths, exchange: connection.exchange, routingKey: connection.routingKey,
       settings.rabbitmq.topology)
-    guard case .goes(let queue, let jobClass, let deliveries, let address, let undelivered) = message,
-      !delivery.isOversized
-    else {
-      // With all its headers: its queue's dead letters are Herald's in the end.
-      tags.remove(delivery.tag)
-      return connection.reject(delivery.tag, requeue: false, channel: UndeliveredConsumerLoop.channel)
-    }
-    var body: [UInt8] = []
-    connection.copyBody(into: &body)
     let cursor = headers.firstText(of: "\(RabbitMQPublishProperties.cursorHeader)")
-    let (tag, epoch) = (delivery.tag, epoch)
-    let replacement = ConfirmedPublisher.Message(
-      exchange: direct, routingKey: Array(queue.utf8),
-      describe: { properties, _ in
+    let isLate = deaths.first?.queue == settings.rabbitmq.topology.undeliveredQueue
+    switch message {
+    case .goes(let queue, let jobClass, let deliveries, let address, let undelivered) where !delivery.isOversized:
+      replace(delivery, by: queue, on: connection) { properties in
         RabbitMQPublishProperties(properties).describeReturned(
           jobClass, deliveries: deliveries, cursor: cursor, undelivered, routingKey: address, metadata)
-      },
+      }
+    case .deadLetter where isLate && !delivery.isOversized:
+      // RabbitMQ would make it without end: what it once found full, its own dead letters find full for ever.
+      let letter = UndeliveredLetter(deaths, headers, settings.rabbitmq.topology)
+      if letter.isAmbiguous { metadata.isAmbiguous = true }
+      replace(delivery, by: settings.rabbitmq.topology.deadQueue, on: connection) { [metadata] properties in
+        RabbitMQPublishProperties(properties).describeReturned(
+          nil, deliveries: metadata.carriedDeliveries, cursor: cursor, nil, routingKey: "", metadata)
+        letter.describe(properties)
+      }
+    case .goes, .deadLetter:
+      // To the late ones, with all its headers; a large one that is late to the dead letters.
+      tags.remove(delivery.tag)
+      connection.reject(delivery.tag, requeue: false, channel: UndeliveredConsumerLoop.channel)
+    }
+  }
+
+  private func replace(
+    _ delivery: AMQPDelivery, by queue: String, on connection: AMQPConnection,
+    describe: @escaping (AMQPProperties) -> Void
+  ) {
+    var body: [UInt8] = []
+    connection.copyBody(into: &body)
+    let (tag, epoch) = (delivery.tag, epoch)
+    let replacement = ConfirmedPublisher.Message(
+      exchange: direct, routingKey: Array(queue.utf8), describe: { properties, _ in describe(properties) },
       // Its body is kept, so it is always confirmed in the end.
       then: { [weak self] _ in self?.settled(tag, epoch) })
     publisher.publish(body, as: replacement)
