@@ -110,9 +110,12 @@ import Testing
     #expect(marks.openCount == 3)
     marks.done(6, now: late)
     marks.done(1, now: late)
-    #expect(due(&marks) == 1, "never a tag that was acknowledged alone")
+    #expect(due(&marks) == nil, "one between them is open")
+    #expect(marks.takeOne(now: late, batch: 3) == 1)
+    #expect(marks.takeOne(now: late, batch: 3) == 6)
+    #expect(marks.takeOne(now: late, batch: 3) == nil)
     marks.done(4, now: late)
-    #expect(due(&marks) == 6)
+    #expect(due(&marks) == 4, "never a tag that was acknowledged alone")
   }
 
   @Test func whatIsSlowOneAfterTheOtherHoldsUpToo() {
@@ -134,6 +137,74 @@ import Testing
     #expect(marks.takeOne(now: later, batch: 2) == 41)
     #expect(marks.takeOne(now: later, batch: 2) == 42)
     #expect(marks.takeOne(now: later, batch: 2) == nil)
+  }
+
+  /// One delivery stays open for long, beside much traffic: what is kept of the others does not grow, and ends with it.
+  @Test func oneThatStaysOpen_costsNoMemory() {
+    var marks = AckWatermark(capacity: 64)
+    #expect(marks.delivered(1) == true)
+    var tag: UInt64 = 1
+    var alone = 0
+    var range: UInt64 = 0
+    // 20,000 each second; one in ten is given back.
+    for turn in 0..<5_000 as Range<Int64> {
+      let now = start.adding(milliseconds: turn * 2)
+      for _ in 0..<40 {
+        tag += 1
+        _ = marks.delivered(tag)
+        if tag % 10 == 0 { marks.rejected(tag, now: now) } else { marks.done(tag, now: now) }
+      }
+      #expect(due(&marks) == nil)
+      while let next = marks.takeOne(now: now, batch: 50) { alone += next > 1 ? 1 : 0 }
+      range = max(range, marks.range)
+    }
+    #expect(range < 8_192, "\(range) of \(tag) are remembered")
+    #expect(marks.openCount == 1 && alone > 179_900, "\(alone)")
+    marks.done(1, now: start)
+    let last = due(&marks)
+    #expect(last == tag || last == 1)
+    #expect(marks.openCount == 0 && marks.range == 0)
+  }
+
+  /// Against a broker that knows what it delivered: each tag is acknowledged once, and none before its job ended.
+  @Test(arguments: 0..<60 as Range<UInt64>) func anyOrder_acknowledgesEachOnce(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    var marks = AckWatermark(capacity: 8)
+    var open: [UInt64] = []
+    var unacknowledged: Set<UInt64> = []
+    var (tag, milliseconds) = (0 as UInt64, 0 as Int64)
+    // Some are open for long, and most are not.
+    func end(_ place: Int) {
+      let ended = open.remove(at: place)
+      let now = start.adding(milliseconds: milliseconds)
+      if random.next() % 5 != 0 { return marks.done(ended, now: now) }
+      unacknowledged.remove(ended)
+      marks.rejected(ended, now: now)
+    }
+    for step in 0..<6_000 {
+      if open.count < 40, step < 5_000, random.next() % 2 == 0 || open.isEmpty {
+        tag += 1
+        _ = marks.delivered(tag)
+        open.append(tag)
+        unacknowledged.insert(tag)
+      } else if !open.isEmpty {
+        let isOldest = step >= 5_000 || random.next() % 300 == 0
+        end(isOldest ? 0 : max(0, open.count - 1 - Int(random.next() % 8)))
+      }
+      milliseconds += Int64(random.next() % 4)
+      let now = start.adding(milliseconds: milliseconds)
+      if random.next() % 3 == 0, let upTo = marks.takeDue(now: now, batch: 1, delayMilliseconds: 0) {
+        #expect(unacknowledged.contains(upTo) && !open.contains { $0 <= upTo }, "seed \(seed): up to \(upTo)")
+        unacknowledged = unacknowledged.filter { $0 > upTo }
+      }
+      while random.next() % 3 != 0, let one = marks.takeOne(now: now, batch: 3) {
+        let isUnacknowledged = unacknowledged.remove(one) != nil
+        #expect(isUnacknowledged && !open.contains(one), "seed \(seed): \(one)")
+      }
+    }
+    while !open.isEmpty { end(0) }
+    if let upTo = due(&marks) { unacknowledged = unacknowledged.filter { $0 > upTo } }
+    #expect(unacknowledged.isEmpty && marks.openCount == 0 && marks.range == 0, "seed \(seed): \(unacknowledged)")
   }
 
   @Test func whatCameSinceTheLastLookIsNotHeldUp() {

@@ -4,7 +4,8 @@
 /// never named in an acknowledgement: the broker no longer knows it and would close the channel.
 ///
 /// Long-waiting jobs must not hold up the credit of all deliveries behind them, even if one follows another. While a delivery that was open
-/// at the last look is still open, the others are acknowledged one by one (`takeOne`).
+/// at the last look is still open, the others are acknowledged one by one (`takeOne`). It is put aside then, so that the range of those behind
+/// it stays short, however long it is open.
 package struct AckWatermark: Sendable {
   private enum Mark: UInt8 {
     /// Delivered; its job is in progress.
@@ -17,9 +18,11 @@ package struct AckWatermark: Sendable {
 
   /// Between two looks for deliveries that hold up others.
   private static let lookMilliseconds: Int64 = 100
+  /// A range of so many is shortened, even if few wait for their acknowledgement.
+  private static let longRange: UInt64 = 4_096
 
   private var marks: [Mark]
-  /// The oldest tag that is not settled; everything before it is.
+  /// The oldest tag that is not settled; everything before it is, except those put aside. While there are any, it passes no `done` tag.
   private var base: UInt64 = 1
   /// One past the newest tag delivered.
   private var end: UInt64 = 1
@@ -35,6 +38,12 @@ package struct AckWatermark: Sendable {
   private var look: (at: Instant, end: UInt64)?
   /// At the last look, a delivery was still open that was delivered before the previous look.
   private var isHeldUp = false
+  /// One past the newest of those: what is open before it may be put aside.
+  private var oldEnd: UInt64 = 0
+  /// Open for long, and before `base`.
+  private var old: Set<UInt64> = []
+  /// The same, done while others of them are open, and not acknowledged yet.
+  private var oldDone: [UInt64] = []
   /// The tags that `takeOne` has still to visit; nil: it has not started.
   private var alone: Range<UInt64>?
 
@@ -47,7 +56,7 @@ package struct AckWatermark: Sendable {
 
   /// Deliveries whose jobs have not ended.
   package var openCount: Int {
-    var count = 0
+    var count = old.count
     var tag = base
     while tag < end {
       if marks[slot(tag)] == .open { count += 1 }
@@ -55,6 +64,9 @@ package struct AckWatermark: Sendable {
     }
     return count
   }
+
+  /// Tags from the oldest that is not settled to the newest, without those put aside.
+  package var range: UInt64 { end - base }
 
   /// A new channel: old tags are invalid, and new ones start at 1.
   package mutating func reset() {
@@ -66,6 +78,9 @@ package struct AckWatermark: Sendable {
     heldUpCount = 0
     look = nil
     isHeldUp = false
+    oldEnd = 0
+    old.removeAll()
+    oldDone.removeAll()
     alone = nil
   }
 
@@ -107,16 +122,18 @@ package struct AckWatermark: Sendable {
   /// The next tag to acknowledge alone, if an old delivery holds up at least `batch`; nil: no more. Jobs that merely end out of order cost
   /// no extra frames.
   package mutating func takeOne(now: Instant, batch: Int) -> UInt64? {
+    if let tag = oldDone.popLast() { return tag }
     if alone == nil {
       guard let last = look else {
         look = (now, end)
         return nil
       }
       if now.milliseconds(since: last.at) >= AckWatermark.lookMilliseconds {
-        isHeldUp = base < last.end
+        isHeldUp = base < last.end || !old.isEmpty
+        oldEnd = last.end
         look = (now, end)
       }
-      guard isHeldUp, heldUpCount >= batch else { return nil }
+      guard isHeldUp, heldUpCount >= batch || range >= AckWatermark.longRange else { return nil }
       alone = base..<end
     }
     while let tag = alone?.popFirst() {
@@ -126,10 +143,35 @@ package struct AckWatermark: Sendable {
       return tag
     }
     alone = nil
+    putAside(now: now)
     return nil
   }
 
+  /// What is open for long no longer begins the range.
+  private mutating func putAside(now: Instant) {
+    while base < min(oldEnd, end), marks[slot(base)] != .done {
+      if marks[slot(base)] == .open { old.insert(base) }
+      base += 1
+    }
+    advance(now: now)
+  }
+
+  /// One that was put aside.
+  private mutating func settleOld(_ tag: UInt64, _ mark: Mark, now: Instant) {
+    if mark == .done { oldDone.append(tag) }
+    guard old.isEmpty else { return }
+    if let newest = oldDone.max() {
+      // Nothing before it is open: one acknowledgement does for all.
+      acknowledgeable = newest
+      pendingCount += oldDone.count
+      if pendingSince == nil { pendingSince = now }
+      oldDone.removeAll()
+    }
+    advance(now: now)
+  }
+
   private mutating func settle(_ tag: UInt64, _ mark: Mark, now: Instant) {
+    if !old.isEmpty, old.remove(tag) != nil { return settleOld(tag, mark, now: now) }
     precondition(tag >= base && tag < end && marks[slot(tag)] == .open, "a delivery is settled once")
     marks[slot(tag)] = mark
     if mark == .done { heldUpCount += 1 }
@@ -142,6 +184,7 @@ package struct AckWatermark: Sendable {
       case .open:
         return
       case .done:
+        guard old.isEmpty else { return }
         acknowledgeable = base
         heldUpCount -= 1
         pendingCount += 1
