@@ -157,4 +157,17 @@ import Testing
     state.answered(now: at(1))
     #expect(state.hasAnswered)
   }
+
+  /// A peer may allow none for a moment.
+  @Test func connectionThatAllowsNoRequests_isReplacedAfter15Seconds() {
+    var state = opened()
+    #expect(state.isShut(streamLimit: 0, now: at(1_000)) == false)
+    #expect(state.isShut(streamLimit: 1, now: at(15_000)) == false)
+    #expect(state.isShut(streamLimit: 0, now: at(16_000)) == false)
+    #expect(state.isShut(streamLimit: 0, now: at(30_999)) == false)
+    #expect(state.isShut(streamLimit: 0, now: at(31_000)) == true)
+    #expect(state.phase == .draining(.stuck))
+    #expect(state.isShut(streamLimit: 0, now: at(60_000)) == false, "said once")
+    #expect(state.turn(now: at(60_000), inFlight: 0, oldestSentAt: nil) == .close)
+  }
 }

@@ -64,6 +64,22 @@ import Testing
     #expect(bench.answers.count { $0.ticket == silent } == 1)
   }
 
+  /// It answers pings, and allows no more requests: that looks like an idle connection.
+  @Test(.timeLimit(.minutes(5))) func connectionThatAllowsNoRequests_isReplaced() throws {
+    let bench = try APNsTestBench { $0.timing.openMilliseconds = 1_500 }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    bench.server.connections[0].changeMaximumStreams(0)
+    #expect(
+      bench.turn {
+        _ = bench.trySend(bench.job())
+        let isReplaced = bench.service.counters.ended(for: .stuck) == 1
+        return isReplaced && bench.answers.count > 1 && bench.answers.last?.status == 200
+      }, "\(bench.notices)")
+    #expect(
+      bench.service.counters.ended(for: .stuck) == 1 && bench.notices.contains { $0.contains("allows no requests") })
+  }
+
   /// The end of an abandoned stream is reported late, while its job is being sent again.
   @Test(.timeLimit(.minutes(5))) func theLateEndOfARequestIsNotItsSuccessors() throws {
     let bench = try APNsTestBench { configuration in

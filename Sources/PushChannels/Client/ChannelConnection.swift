@@ -99,6 +99,7 @@ final class ChannelConnection {
   /// Once a turn: hands over what ended, then does what time asks for.
   func turn(now: Instant, _ ended: (Ending) -> Void) {
     takeEvents(now, ended)
+    if connection.isShut(now: now) { failure = failure ?? "it allows no requests" }
     while !isClosed {
       switch connection.nextDue(now: now, inFlight: sent.count, oldestSentAt: sent.values.map(\.at).min()) {
       case nil:

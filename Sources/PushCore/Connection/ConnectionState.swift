@@ -36,7 +36,7 @@ package struct ConnectionState: Sendable {
     case advised
     /// It has used as many streams as one connection may.
     case rotated
-    /// It answers pings but no requests.
+    /// It answers pings but no requests, or allows none.
     case stuck
     /// No pong.
     case silent
@@ -97,6 +97,8 @@ package struct ConnectionState: Sendable {
   /// A ping is in flight; if its pong does not come by then, the peer is gone.
   private var pongDueAt: Instant?
   private var streamsOpened: UInt32 = 0
+  /// Since when the peer allows no requests.
+  private var shutSince: Instant?
 
   package init(timing: Timing, now: Instant) {
     self.timing = timing
@@ -158,6 +160,19 @@ package struct ConnectionState: Sendable {
   package mutating func timedOut(sentAt: Instant) -> Bool {
     guard phase == .open else { return false }
     if let last = lastAnsweredAt, last >= sentAt { return false }
+    drain(.stuck)
+    return true
+  }
+
+  /// Call once a turn. true: the peer has allowed no requests for as long as a connection may take to open, so this one takes no more.
+  package mutating func isShut(streamLimit: Int, now: Instant) -> Bool {
+    guard phase == .open, streamLimit == 0 else {
+      shutSince = nil
+      return false
+    }
+    let since = shutSince ?? now
+    shutSince = since
+    guard now.milliseconds(since: since) >= timing.openMilliseconds else { return false }
     drain(.stuck)
     return true
   }

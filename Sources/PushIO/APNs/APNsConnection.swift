@@ -29,6 +29,9 @@ package struct APNsConnection {
   /// Not while a ping is unanswered, so that no more requests are lost.
   package var takesRequests: Bool { !http.isGoingAway && http.unansweredPingSince == nil }
 
+  /// Call once a turn. true: the peer allows no requests for so long that it takes no more.
+  package mutating func isShut(now: Instant) -> Bool { state.isShut(streamLimit: http.streamLimit, now: now) }
+
   /// The next event; nil once everything of this turn is reported.
   package mutating func nextEvent(now: Instant) -> HTTP2ClientEvent? {
     guard let event = http.nextEvent() else { return nil }

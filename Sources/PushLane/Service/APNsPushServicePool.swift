@@ -115,7 +115,7 @@ final class APNsPool {
     for place in members.indices where members[place] != nil {
       takeEvents(place, now, &context)
       watch(place, now, &context)
-      update(place)
+      update(place, now, &context)
       rest(place, now, &context)
     }
     while true {
@@ -204,9 +204,13 @@ final class APNsPool {
     member.http.releaseMemory()
   }
 
-  private func update(_ place: Int) {
+  private func update(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     guard let member = members[place] else { return }
     let http = member.http
+    if member.connection.isShut(now: now.monotonic) {
+      leave(place)
+      context.say(notice(.warning, "connection to \(host.endpoint) is replaced: it allows no requests"))
+    }
     if http.shouldRotate {
       member.connection.drain(.rotated)
       leave(place)
