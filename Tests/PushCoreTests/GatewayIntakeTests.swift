@@ -119,6 +119,23 @@ import Testing
     }
   }
 
+  /// What the body names wrongly has its place; what is missing has none.
+  @Test(arguments: [
+    (#""app":"com.example.app","environment":"staging""#, "/environment"),
+    (#""app":"com.example.app","environment":7"#, "/environment"), (#""app":5"#, "/app"), (#""app":"a b""#, "/app"),
+    (#""priority":5"#, ""),
+  ])
+  func whatABodyNamesWronglyHasItsPlace(_ members: String, _ pointer: String) {
+    let rest = #""push_type":"alert","to":{"token":"aabbccdd"},"payload":{"aps":{"alert":"a"}}"#
+    let json = #"{"id":"j-1",\#(members),\#(rest)}"#
+    guard case .failure(let problem) = take(json, sender(nil)) else {
+      Issue.record("it was taken")
+      return
+    }
+    #expect(problem.kind.status == 400, "\(problem)")
+    #expect(problem.faults.map(\.pointer) == (pointer.isEmpty ? [] : [pointer]), "\(problem)")
+  }
+
   /// A gateway need not have the workers' credentials: then it does not know which apps there are.
   @Test(arguments: [
     ("com.example.app.beta", false), ("com.example.app.beta.voip", false),

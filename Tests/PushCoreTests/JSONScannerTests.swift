@@ -106,4 +106,21 @@ import Testing
       #expect(scanner.position == bytes.count)
     }
   }
+
+  @Test func wholeNumbersAreWhole_howeverTheyAreWritten() throws {
+    for (text, value) in [
+      ("5", 5), ("5.0", 5), ("-5.000", -5), ("1e2", 100), ("1.5E1", 15), ("12.50e1", 125), ("100e-2", 1),
+      ("0.0e-99", 0),
+      ("1756000000.0", 1_756_000_000), ("1.756e+9", 1_756_000_000), ("9223372036854775807.0", Int64.max),
+      ("922337203685477580.7e1", Int64.max), ("0.00000000000000000000001e23", 1), ("-0.0", 0),
+      ("10000000000000000000000e-22", 1), ("1e18", 1_000_000_000_000_000_000),
+      ("1e19", nil), ("9223372036854775808.0", nil), ("1.5", nil), ("1e-1", nil), ("105e-1", nil),
+      ("1e99999999999999999999", nil), ("1e-99999999999999999999", nil), ("0e99999999999999999999", 0),
+      ("99999999999999999999", nil), ("184467440737095516160.5", nil),
+    ] as [(String, Int64?)] {
+      var scanner = JSONScanner()
+      let bytes = Array(text.utf8)
+      #expect(try scanner.number(bytes.span).whole(in: bytes.span) == value, "\(text)")
+    }
+  }
 }

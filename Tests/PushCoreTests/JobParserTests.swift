@@ -57,11 +57,17 @@ import Testing
     #expect(Parsed(text).error == nil, "\(text): \(Parsed(text).error?.detail ?? "")")
   }
 
+  @Test func wholeNumbersMayHaveAPoint() {
+    let parsed = Parsed(job([("version", "1.0"), ("priority", "5.0"), ("expiration", "1.8e9"), ("sequence", "70e-1")]))
+    #expect(parsed.error == nil)
+    #expect(parsed.job.priority == 5 && parsed.job.expiration == 1_800_000_000 && parsed.job.sequence == 7)
+  }
+
   /// (what is changed, the field that the error names, a part of its rule)
   static let wrong: [(String, String, String)] = [
     (job([("version", "2")]), "version", "must be 1, not 2"),
     (job([("version", "\"1\"")]), "version", "must be an integer, not \"1\""),
-    (job([("version", "1.0")]), "version", "must be an integer, not 1.0"),
+    (job([("version", "1.5")]), "version", "must be an integer, not 1.5"),
     (job([("id", nil)]), "id", "missing"),
     (job([("id", "\"\"")]), "id", "1 to 128 bytes, not 0"),
     (job([("id", "\"\(String(repeating: "x", count: 129))\"")]), "id", "1 to 128 bytes, not 129"),

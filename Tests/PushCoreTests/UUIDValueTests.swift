@@ -64,6 +64,18 @@ import Testing
     #expect(UUIDValue.apnsID(for: one.job, target: 0).text == someID)
   }
 
+  /// Apple's frameworks write upper case.
+  @Test func inWhateverCase() {
+    let id = "0123abcd-89ab-4def-8123-456789abcdef"
+    for text in [id, id.uppercased(), "0123ABCD-89ab-4DEF-8123-456789abcdef"] {
+      #expect(UUIDValue.apnsID(for: Parsed(job([("id", "\"\(text)\"")])).job, target: 0).text == id)
+    }
+    #expect(UUIDValue(Array(id.uppercased().utf8).span) == nil, "a value has one text")
+    for text in ["0123ABCD_89AB-4DEF-8123-456789ABCDEF", "0123ABCG-89AB-4DEF-8123-456789ABCDEF"] {
+      #expect(UUIDValue(anyCase: Array(text.utf8).span) == nil, "\(text)")
+    }
+  }
+
   @Test func otherIDsBecomeVersion5() {
     #expect(UUIDValue.heraldNamespace.text == "66f0f2ab-a559-4457-9a4d-d3d9f5a2fb2a")
     let batch = Parsed(job([("to", "{\"tokens\":[\"AABBCCDD\",\"00112233\"]}")]))

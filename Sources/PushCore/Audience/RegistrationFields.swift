@@ -249,7 +249,7 @@ struct RegistrationFields {
       try scanner.skipValue(bytes)
       return nil
     }
-    return try scanner.number(bytes).integer
+    return try scanner.number(bytes).whole(in: bytes)
   }
 
   private mutating func string(

@@ -63,7 +63,7 @@ package enum ChannelJobParser {
         try scanner.skipValue(bytes)
       } else if name == "version" {
         let isNumber = first == ASCII.minus || first &- ASCII.zero < 10
-        let version = isNumber ? try scanner.number(bytes).integer : nil
+        let version = isNumber ? try scanner.number(bytes).whole(in: bytes) : nil
         if !isNumber { try scanner.skipValue(bytes) }
         if version != 1 { fields.fail(name, "must be 1, not \(JobError.describe(bytes, valueAt: start))") }
       } else if first == ASCII.quote {

@@ -55,7 +55,7 @@ package struct JobIntake: ~Copyable {
     } catch {
       throw Problem(Problem.Fault(JobError(error, in: bytes.span)))
     }
-    let scope = try scope(members, sender)
+    let scope = try scope(members, sender, bytes)
     var added: [String] = []
     var id = members["id"]?.text
     if members["id"] == nil {
@@ -75,7 +75,9 @@ package struct JobIntake: ~Copyable {
     return TakenJob(body: body, id: id, scope: scope, needsSequence: needsSequence)
   }
 
-  private func scope(_ members: JSONMembers, _ sender: Sender) throws(Problem) -> AppScope {
+  private mutating func scope(
+    _ members: JSONMembers, _ sender: Sender, _ body: [UInt8]
+  ) throws(Problem) -> AppScope {
     let app = members["app"]?.text
     let environment = members["environment"]?.text
     if let app, let named = sender.app, app != named {
@@ -86,7 +88,10 @@ package struct JobIntake: ~Copyable {
     }
     switch sender.key.scope(app: app ?? sender.app, environment: environment ?? sender.environment) {
     case .success(let scope): return scope
-    case .failure(let refusal): throw Problem(refusal)
+    case .failure(let refusal):
+      // What the body names wrongly, the parser says with its place.
+      if !refusal.isForbidden, members["app"] != nil || members["environment"] != nil { try check(body) }
+      throw Problem(refusal)
     }
   }
 

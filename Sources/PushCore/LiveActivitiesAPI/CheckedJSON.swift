@@ -68,7 +68,7 @@ struct CheckedJSON {
   /// The integer at this place; nil: not an integer.
   func integer(at place: Int) -> Int64? {
     guard isNumber(at: place) else { return nil }
-    return read(at: place) { scanner, bytes throws(JSONError) in try scanner.number(bytes).integer }
+    return read(at: place) { scanner, bytes throws(JSONError) in try scanner.number(bytes).whole(in: bytes) }
   }
 
   func isNumber(at place: Int) -> Bool { bytes[place] == ASCII.minus || bytes[place] &- ASCII.zero < 10 }

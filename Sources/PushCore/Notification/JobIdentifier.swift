@@ -4,13 +4,13 @@ extension UUIDValue {
   /// byte, and the bytes of the target (the token in lower case, or the channel id).
   package static let heraldNamespace = UUIDValue(high: 0x66F0_F2AB_A559_4457, low: 0x9A4D_D3D9_F5A2_FB2A)
 
-  /// `apns-id` of one target of a job: the id itself if it is a canonical UUID and the job has one target, else the
+  /// `apns-id` of one target of a job: the id itself if it is a UUID, in whatever case, and the job has one target, else the
   /// version-5 UUID of (id, target). A repeated job has the same ids.
   /// - Parameter target: index into `targets`; nil for the job as a whole, which names the outcome of an invalid job.
   package static func apnsID(for job: borrowing PushJob, target: Int?) -> UUIDValue {
     let bytes = job.bytes.span
     let id = bytes.extracting(job.id.range)
-    if job.targets.count <= 1 || target == nil, let value = UUIDValue(id) { return value }
+    if job.targets.count <= 1 || target == nil, let value = UUIDValue(id) ?? UUIDValue(anyCase: id) { return value }
     var hash = hash(of: id)
     if let target {
       // A page's device is identified by its ordinal, whatever its token is when the page is sent.

@@ -114,7 +114,7 @@ struct JobScanner: Sendable {
   ) throws(JSONError) -> Int64? {
     let start = scanner.position
     if first == ASCII.minus || first &- ASCII.zero < 10 {
-      if let integer = try scanner.number(bytes).integer { return integer }
+      if let integer = try scanner.number(bytes).whole(in: bytes) { return integer }
     } else {
       try scanner.skipValue(bytes)
     }

@@ -24,6 +24,61 @@ package struct JSONNumber: Hashable, Sendable {
   package var range: ByteRange
   /// The value of a number without fraction and exponent; nil for others and beyond 64 bits.
   package var integer: Int64?
+
+  /// The value of a whole number, however it is written: `5`, `5.0`, `1e2`; nil for others and beyond 64 bits.
+  /// - Parameter bytes: that it was read from.
+  package func whole(in bytes: Span<UInt8>) -> Int64? {
+    if let integer { return integer }
+    let digits = range.range
+    let isNegative = bytes[digits.lowerBound] == ASCII.minus
+    var magnitude: UInt64 = 0
+    // Of the digits so far: zeros at their end, and digits behind the point.
+    var (zeros, places, hasPoint) = (0, 0, false)
+    var index = digits.lowerBound + (isNegative ? 1 : 0)
+    while index < digits.upperBound, bytes[index] | 0x20 != UInt8(ascii: "e") {
+      defer { index += 1 }
+      guard bytes[index] != ASCII.dot else {
+        hasPoint = true
+        continue
+      }
+      places += hasPoint ? 1 : 0
+      let digit = bytes[index] - ASCII.zero
+      guard digit > 0 else {
+        zeros += 1
+        continue
+      }
+      guard let shifted = JSONNumber.shifted(magnitude, by: zeros + 1) else { return nil }
+      let (sum, hasOverflow) = shifted.addingReportingOverflow(UInt64(digit))
+      guard !hasOverflow else { return nil }
+      (magnitude, zeros) = (sum, 0)
+    }
+    let exponent = index == digits.upperBound ? 0 : JSONNumber.exponent(bytes, index + 1..<digits.upperBound)
+    guard let value = JSONNumber.shifted(magnitude, by: zeros - places + exponent) else { return nil }
+    return isNegative ? Int64(exactly: value).map { -$0 } : Int64(exactly: value)
+  }
+
+  /// Times a power of ten; nil: more than 64 bits, or a fraction: the number ends with no zero.
+  private static func shifted(_ magnitude: UInt64, by places: Int) -> UInt64? {
+    guard magnitude > 0 else { return 0 }
+    guard 0...19 ~= places else { return nil }
+    var value = magnitude
+    for _ in 0..<places {
+      let (product, hasOverflow) = value.multipliedReportingOverflow(by: 10)
+      guard !hasOverflow else { return nil }
+      value = product
+    }
+    return value
+  }
+
+  private static func exponent(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Int {
+    let isNegative = bytes[range.lowerBound] == ASCII.minus
+    var exponent = 0
+    for index in range where bytes[index] != ASCII.minus && bytes[index] != ASCII.plus {
+      // Far beyond what the digits of a job could make up for.
+      exponent = min(exponent * 10 + Int(bytes[index] - ASCII.zero), 1 << 40)
+    }
+    return isNegative ? -exponent : exponent
+  }
 }
 
 /// Reads JSON (RFC 8259, strictly) from bytes, forward only. It holds a position; its methods get the bytes as an argument.

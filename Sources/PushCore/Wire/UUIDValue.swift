@@ -28,6 +28,17 @@ package struct UUIDValue: Hashable, Sendable {
     self.init(high: high, low: low)
   }
 
+  /// Reads text in whatever case: Apple's frameworks write upper case.
+  package init?(anyCase text: Span<UInt8>) {
+    guard text.count == UUIDValue.textCount else { return nil }
+    var lower: [UInt8] = []
+    for index in 0..<UUIDValue.textCount {
+      let byte = text[index]
+      lower.append(UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte)
+    }
+    self.init(lower.span)
+  }
+
   /// Appends the canonical text: 36 bytes.
   package func write(to output: inout [UInt8]) {
     output.append(addingCapacity: UUIDValue.textCount) { write(to: &$0) }

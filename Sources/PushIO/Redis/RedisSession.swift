@@ -23,6 +23,8 @@ package final class RedisSession {
   private static let keysMaximum = 4_096
   /// How often a command is redirected.
   private static let redirectsMaximum = 8
+  /// The wait after the first answer that a slot cannot be served now; each further one waits twice as long.
+  private static let laterMilliseconds: Int64 = 20
 
   /// Connects and greets; throws why it could not.
   package init(configuration: RedisConfiguration, tls: TLSContext?) throws {
@@ -127,6 +129,8 @@ package final class RedisSession {
       guard router.connections[node].request(["ASKING"]) != nil else { return nil }
     case .later:
       target = node
+      let end = loop.now.monotonic.adding(milliseconds: RedisSession.laterMilliseconds << redirects)
+      while loop.now.monotonic < end { loop.poll(maximumWaitMilliseconds: 20) }
     }
     return router.connections[target].request(command.arguments).map { (target, $0) }
   }

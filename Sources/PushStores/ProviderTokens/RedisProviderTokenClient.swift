@@ -265,9 +265,17 @@ final class RedisProviderTokenClient {
   /// The slot moved: sends the command to the new node, once.
   private func isRedirected(_ command: Command, _ reply: RedisReply, _ index: Int) -> Bool {
     guard case .error(let error) = reply, !command.isRedirected,
-      case .moved(let node) = router.redirect(error, from: command.node),
-      let tag = router.connections[node].request(command.arguments, last: command.last)
+      let redirect = router.redirect(error, from: command.node)
     else { return false }
+    let node: Int
+    switch redirect {
+    case .moved(let owner): node = owner
+    case .ask(let next):
+      guard next < router.connections.count, router.connections[next].request(["ASKING"]) != nil else { return false }
+      node = next
+    case .later: return false
+    }
+    guard let tag = router.connections[node].request(command.arguments, last: command.last) else { return false }
     var again = command
     again.node = node
     again.tag = tag

@@ -24,6 +24,8 @@ package final class RedisClient {
     var tailStart = 0
     let deadline: Instant
     var redirects = 0
+    /// Not sent before this time: its slot is being moved, or has no node.
+    var notBefore = Instant(nanoseconds: .min)
     let then: Answer
   }
 
@@ -45,6 +47,8 @@ package final class RedisClient {
   package private(set) var generationAt: Int64 = 0
   private var onTime: (Int64) -> Void = { _ in }
 
+  /// The wait after the first answer that a slot cannot be served now; each further one waits twice as long.
+  private static let laterMilliseconds: Int64 = 20
   /// Maximum redirects of one command.
   private static let redirectsMaximum = 8
   /// Enough for a list of all channels of an app.
@@ -155,7 +159,8 @@ package final class RedisClient {
     if !waiting.isEmpty {
       let calls = waiting
       waiting = []
-      for call in calls where !send(call) { waiting.append(call) }
+      let now = loop.now.monotonic
+      for call in calls where call.notBefore > now || !send(call) { waiting.append(call) }
     }
     dropLate()
     askForTime()
@@ -245,7 +250,10 @@ package final class RedisClient {
           return
         }
       case .later:
-        break
+        let milliseconds = RedisClient.laterMilliseconds << (again.redirects - 1)
+        again.notBefore = loop.now.monotonic.adding(milliseconds: milliseconds)
+        // Its owner's turn sends it.
+        loop.schedule(afterMilliseconds: milliseconds) {}
       }
       waiting.append(again)
       return
