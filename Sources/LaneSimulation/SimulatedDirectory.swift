@@ -85,12 +85,12 @@ package final class SimulatedDirectory: AudienceDirectory {
     return (next.ticket, .success(resolution))
   }
 
-  private var standings: [(index: Int, job: [UInt8])] = []
+  private var standings: [(index: Int, job: AudienceID)] = []
 
-  package func ask(about job: [UInt8], index: Int) { standings.append((index, job)) }
+  package func ask(about job: AudienceID, index: Int) { standings.append((index, job)) }
 
   /// No job is paused or cancelled here.
-  package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? {
+  package func nextStanding() -> (index: Int, job: AudienceID, standing: AudienceStanding?)? {
     standings.popLast().map { ($0.index, $0.job, .running) }
   }
 

@@ -12,6 +12,7 @@ package final class AudienceJobs {
   private let loop: EventLoop
   private let redis: RedisClient
   private let store: ExpansionStore
+  private let scopes: [AppScope]
   private static let waitMilliseconds = 50
   /// A lane holds within half a second, and tells once what is on the wire is answered.
   private static let stillMilliseconds: Int64 = 1_500
@@ -25,24 +26,47 @@ package final class AudienceJobs {
     redis = RedisClient(
       loop: loop, configuration: address, tls: try configuration.redis.tls(address), seed: .random(in: .min ... .max))
     store = ExpansionStore(redis, prefix: configuration.redis.prefix) { loop.now.unixMilliseconds }
+    var scopes: Set<AppScope> = []
+    for credential in configuration.credentials {
+      for app in credential.apps {
+        scopes.formUnion(credential.environments.compactMap { AppScope(app: app, environment: $0) })
+      }
+    }
+    self.scopes = scopes.sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) }
+  }
+
+  /// The known jobs with an id.
+  /// - Parameters:
+  ///   - app: nil: each that has a credential.
+  ///   - environment: nil: each.
+  package func jobs(
+    _ id: String, app: String?, environment: APNsEnvironment?
+  ) throws(Failure) -> [AudienceID] {
+    let named = app.map { app in APNsEnvironment.allCases.compactMap { AppScope(app: app, environment: $0) } }
+    var known: [AudienceID] = []
+    for scope in named ?? scopes where environment == nil || scope.environment == environment {
+      let job = AudienceID(id, in: scope)
+      if try progress(job) != nil { known.append(job) }
+    }
+    return known
   }
 
   /// nil: no job of this id names an audience, or it ended more than a day ago, or no worker took it up yet.
-  package func progress(_ id: String) throws(Failure) -> ExpansionProgress? {
-    try wait { store.progress(id, then: $0) }
+  package func progress(_ job: AudienceID) throws(Failure) -> ExpansionProgress? {
+    try wait { store.progress(job, then: $0) }
   }
 
   /// What became of a command: nil where nobody knows the job.
   package func control(
-    _ command: ExpansionState.Command, _ id: String
+    _ command: ExpansionState.Command, _ job: AudienceID
   ) throws(Failure) -> (before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)? {
-    try wait { store.control(command, id, then: $0) }
+    try wait { store.control(command, job, then: $0) }
   }
 
   /// Waits until a job that was paused or cancelled is completed, or its counts no longer change; a few seconds at most.
-  package func waitUntilStill(_ id: String) throws(Failure) {
+  package func waitUntilStill(_ job: AudienceID) throws(Failure) {
     let begin = loop.now.monotonic
-    var (known, changedAt) = (try progress(id), begin)
+    var (known, changedAt) = (try progress(job), begin)
     while known?.phase != .completed {
       let now = loop.now.monotonic
       if now.milliseconds(since: changedAt) >= AudienceJobs.stillMilliseconds
@@ -51,7 +75,7 @@ package final class AudienceJobs {
         return
       }
       loop.poll(maximumWaitMilliseconds: AudienceJobs.waitMilliseconds)
-      let next = try progress(id)
+      let next = try progress(job)
       if next?.summary != known?.summary || next?.phase != known?.phase { changedAt = loop.now.monotonic }
       known = next
     }

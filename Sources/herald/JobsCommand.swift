@@ -10,7 +10,8 @@ struct JobsCommand: ParsableCommand {
     abstract: "Shows, pauses, resumes and cancels jobs for devices, users and segments.",
     discussion: """
       Such a job becomes pages of at most 500 devices, step by step. Redis keeps its progress for 24 hours after its last \
-      change. A job that no worker took up yet is not known.
+      change. A job that no worker took up yet is not known. Two apps may have jobs with one id, and so may one app in \
+      both environments: then name the job's.
       """,
     subcommands: [Show.self, Pause.self, Resume.self, Cancel.self])
 
@@ -21,18 +22,27 @@ struct JobsCommand: ParsableCommand {
     @Flag(help: "Print JSON instead of a table.")
     var json = false
 
+    @Option(help: "The job's app, a bundle id. Default: the only app with a credential that has such a job.")
+    var app: String?
+
+    @Option(help: "production or sandbox. Default: the only one that has such a job.")
+    var environment: EnvironmentName?
+
     @Argument(help: "The job's id.")
     var id: String
 
+    func validate() throws { if let app { _ = try DeviceOptions.scope(app, .production) } }
+
     /// Runs the work on a connection, then prints the job.
-    func run(_ work: (AudienceJobs) throws -> Void = { _ in }) throws {
+    func run(_ work: (AudienceJobs, AudienceID) throws -> Void = { _, _ in }) throws {
       let configuration = try common.load()
       let progress: ExpansionProgress
       do {
         let access = try AudienceJobs(configuration)
         defer { access.close() }
-        try work(access)
-        guard let found = try access.progress(id) else { throw unknown }
+        let job = try find(access)
+        try work(access, job)
+        guard let found = try access.progress(job) else { throw unknown }
         progress = found
       } catch let exit as ExitCode {
         throw exit
@@ -44,14 +54,24 @@ struct JobsCommand: ParsableCommand {
     }
 
     func control(_ command: ExpansionState.Command) throws {
-      try run { access in
-        guard let (before, _, isTaken) = try access.control(command, id) else { throw unknown }
+      try run { access, job in
+        guard let (before, _, isTaken) = try access.control(command, job) else { throw unknown }
         guard isTaken else {
           throw Exit.failure("\(id) is \(before.rawValue): nothing is left to \(command.rawValue)")
         }
         // What was on the wire is counted once its pages have told.
-        if command != .resume { try access.waitUntilStill(id) }
+        if command != .resume { try access.waitUntilStill(job) }
       }
+    }
+
+    private func find(_ access: AudienceJobs) throws -> AudienceID {
+      let jobs = try access.jobs(id, app: app, environment: environment?.environment)
+      guard let job = jobs.first else { throw unknown }
+      guard jobs.count == 1 else {
+        let scopes = jobs.map { "\($0.scope)" }.joined(separator: ", ")
+        throw Exit.failure("\(id) is the id of several jobs: \(scopes); name one with --app and --environment")
+      }
+      return job
     }
 
     private var unknown: any Error {

@@ -34,6 +34,8 @@ final class AudienceRegistry {
     loop.flush()
   }
 
+  func job(_ id: String) -> AudienceID { AudienceID(id, in: scope) }
+
   func turn() {
     devices.turn()
     loop.flush()

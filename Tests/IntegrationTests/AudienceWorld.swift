@@ -70,13 +70,14 @@ final class AudienceWorld {
       #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
     let opening = try registry.wait {
       registry.store.open(
-        id, in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        registry.job(id), ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
         body: Array(body.utf8), then: $0)
     }
     #expect(opening == .evaluate(from: 0))
     let fixed = try registry.wait {
       registry.store.fix(
-        id, step: 0, pages: [PageOrdinals(ordinals, epoch: epoch, fingerprints: fingerprints)], counted: 0, next: nil,
+        registry.job(id), step: 0, pages: [PageOrdinals(ordinals, epoch: epoch, fingerprints: fingerprints)],
+        counted: 0, next: nil,
         ordinals: 10, then: $0)
     }
     #expect(fixed?.pages == 0..<1)

@@ -1,5 +1,7 @@
 import Foundation
 import Glibc
+import PushCore
+import PushStores
 import TestSupport
 import Testing
 
@@ -62,20 +64,27 @@ struct GatewayJobTests {
     #expect(began.duration(to: .now) < .seconds(3))
   }
 
-  /// Ids of jobs for audiences are shared by all apps.
+  /// Another app's job has the same id.
   @Test func aJobOfAnotherAppIsNeitherShownNorSteered() throws {
     let redis = try RedisServer.shared()
     let world = try GatewayWorld("strangers")
-    let fields =
-      "phase running fixed 0 published 0 ordinal 0 pages 0 settled 0 first 0 devices 0 begun 1 app com.example.other environment production"
-    let arguments: [String] = fields.split(separator: " ").map(String.init)
-    _ = try redis.cli(["HSET", "\(world.prefix):{job:sale}:state"] + arguments)
+    func run(_ app: String) throws {
+      let scope = try #require(AppScope(app: app, environment: .production))
+      let fields =
+        "phase running fixed 0 published 0 ordinal 0 pages 0 settled 0 first 0 devices 0 begun 1 app \(app) environment production"
+      let key = ExpansionKeys(prefix: "\(world.prefix):", AudienceID("sale", in: scope)).state
+      _ = try redis.cli(["HSET", key] + fields.split(separator: " ").map(String.init))
+    }
+    try run("com.example.other")
     #expect(try world.ask("GET", "/v1/jobs/sale").status == 404)
     #expect(try world.ask("POST", "/v1/jobs/sale/cancel").status == 404)
-    // The app's own job with this id is known as long as no worker has refused it.
     #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"sale\",")).status == 202)
     #expect(try world.ask("GET", "/v1/jobs/sale").body == "{\"id\":\"sale\",\"state\":\"queued\"}")
     #expect(try world.ask("POST", "/v1/jobs/sale/cancel").status == 404)
+    // A worker begins it.
+    try run("com.example.app")
+    #expect(try world.ask("POST", "/v1/jobs/sale/pause").status == 200)
+    #expect(try world.ask("GET", "/v1/jobs/sale").body.contains("\"state\":\"paused\""))
     let admin = try world.makeKey(["--scope", "admin"])
     let own = try world.ask("GET", "/v1/jobs/sale?app=com.example.other", key: admin)
     #expect(own.status == 200 && own.body.contains("\"state\":\"running\",\"cancelled\":false"))

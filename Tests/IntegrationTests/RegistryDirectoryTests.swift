@@ -16,24 +16,26 @@ struct RegistryDirectoryTests {
     try registry.register(0..<2, hasToken: { $0 != 1 })
     _ = try registry.wait {
       registry.store.open(
-        "all", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        registry.job("all"), ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
         body: [], then: $0)
     }
     _ = try registry.wait {
       registry.store.fix(
-        "all", step: 0, pages: [PageOrdinals([0, 1], epoch: 0)], counted: 0, next: nil, ordinals: 2, then: $0)
+        registry.job("all"), step: 0, pages: [PageOrdinals([0, 1], epoch: 0)], counted: 0, next: nil, ordinals: 2,
+        then: $0)
     }
     let directory = RegistryDirectory(
       loop: registry.loop, configuration: try RedisConfiguration(url: url), tls: nil, prefix: prefix, seed: 2)
     defer { directory.close() }
     #expect(try kinds(directory, registry, .leftOut) == ["token", "skipped"])
     let page = PageSettlement(
-      parentID: Array("all".utf8), page: 0, position: 0, ends: [], ordinals: Array("0:0,1".utf8))
+      parentID: Array("all".utf8), scope: registry.scope, page: 0, position: 0, ends: [],
+      ordinals: Array("0:0,1".utf8))
     // Redis may not have the script yet: then its text is sent after its answer.
     var ends: [UInt8]?
     for _ in 0..<2_000 where ends != Array("-s".utf8) {
       directory.maintain(now: registry.loop.now)
-      ends = try registry.wait { registry.store.state(of: page, 2, then: $0) }.ends
+      ends = try registry.wait { registry.store.state(of: page, 2, in: registry.job("all"), then: $0) }.ends
     }
     #expect(ends == Array("-s".utf8))
     try registry.register(1..<2)
@@ -50,7 +52,7 @@ struct RegistryDirectoryTests {
     try registry.register(0..<2)
     _ = try registry.wait {
       registry.store.open(
-        "all", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        registry.job("all"), ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
         body: [], then: $0)
     }
     let directory = RegistryDirectory(
@@ -63,7 +65,7 @@ struct RegistryDirectoryTests {
       try resolution(directory, registry, .leftOut, Self.broadcast, mayPause: mayPause)
     }
     func command(_ command: ExpansionState.Command) throws {
-      _ = try #require(try registry.wait { registry.store.control(command, "all", then: $0) })
+      _ = try #require(try registry.wait { registry.store.control(command, registry.job("all"), then: $0) })
     }
     #expect(try page().standing == .running && broadcast().standing == .running)
     try command(.pause)
@@ -105,7 +107,7 @@ struct RegistryDirectoryTests {
     let late = Self.late.replacing("TIMESTAMP", with: "\(revision.timestamp)")
     _ = try registry.wait {
       registry.store.open(
-        "all", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        registry.job("all"), ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
         body: [], then: $0)
     }
     let directory = RegistryDirectory(
@@ -118,7 +120,7 @@ struct RegistryDirectoryTests {
       if case .token = resolution.entries.first { resolution.entries.count == 1 } else { false }
     }
     func command(_ command: ExpansionState.Command) throws {
-      _ = try #require(try registry.wait { registry.store.control(command, "all", then: $0) })
+      _ = try #require(try registry.wait { registry.store.control(command, registry.job("all"), then: $0) })
     }
     try command(.pause)
     #expect(try page().standing == .paused)
@@ -127,7 +129,7 @@ struct RegistryDirectoryTests {
     #expect(try page().standing == .running && isSent(page()))
     try command(.cancel)
     #expect(try page().standing == .cancelled && page().entries == [.cancelled])
-    let _: Void = try registry.wait { registry.store.keep("all", as: .state, then: $0) }
+    let _: Void = try registry.wait { registry.store.keep(registry.job("all"), as: .state, then: $0) }
     #expect(try page().standing == .running && isSent(page()))
   }
 

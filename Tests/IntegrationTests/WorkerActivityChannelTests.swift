@@ -190,7 +190,7 @@ struct WorkerActivityChannelTests {
     try way.activity.publish("s2", #"{"devices":["d-2"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
     let store = way.registry.store
     let isFirst = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 20) {
-      (try? way.registry.wait { store.repeatBroadcast("s2", then: $0) }) == true ? true : nil
+      (try? way.registry.wait { store.repeatBroadcast(way.registry.job("s2"), then: $0) }) == true ? true : nil
     }
     #expect(isFirst != nil, "as the worker that died did")
     try way.world.simulator.clearFaults()
@@ -347,12 +347,12 @@ struct WorkerActivityChannelTests {
     metadata.jobClass = .transactional
     _ = try way.registry.wait {
       store.open(
-        "u1", in: way.registry.scope, ExpansionCursor(), openMaximum: 100, isDryRun: false, metadata: metadata,
+        way.registry.job("u1"), ExpansionCursor(), openMaximum: 100, isDryRun: false, metadata: metadata,
         body: Array(job.utf8), then: $0)
     }
-    _ = try way.registry.wait { store.expectBroadcast("u1", then: $0) }
+    _ = try way.registry.wait { store.expectBroadcast(way.registry.job("u1"), then: $0) }
     _ = try way.registry.wait {
-      store.fix("u1", step: 0, pages: [], counted: 0, next: nil, ordinals: 1, then: $0)
+      store.fix(way.registry.job("u1"), step: 0, pages: [], counted: 0, next: nil, ordinals: 1, then: $0)
     }
     try way.world.outside.publish(job, exchange: "", routingKey: "\(way.world.prefix).expansions")
     let end = try way.activity.end(of: "u1")

@@ -37,11 +37,13 @@ extension WorkerAudienceTests {
     // What the first step of one of them did.
     let _: ExpansionStore.Opening = try world.registry.wait {
       store.open(
-        "rest", in: world.registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false,
+        world.registry.job("rest"), ExpansionCursor(), openMaximum: 9, isDryRun: false,
         metadata: MessageMetadata(), body: Array(#"{"id":"rest","app":"com.example.app"}"#.utf8), then: $0)
     }
     _ = try world.registry.wait {
-      store.fix("rest", step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5, then: $0)
+      store.fix(
+        world.registry.job("rest"), step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5,
+        then: $0)
     }
     // Of what a worker does here only the look-up of a segment needs it.
     try redis.cli(["ACL", "SETUSER", "worker", "on", ">p", "~\(world.world.prefix):*", "+@all", "-sscan"])
@@ -158,7 +160,11 @@ extension WorkerAudienceTests {
       properties.addHeader("x-herald-first-seen", (now - hours * 3_600) * 1_000)
       try admin.publish(
         to: AMQPExchange("", isMandatory: true), routingKey: "\(world.world.prefix).expansions", properties: properties,
-        body: Array(#"{"settles":"all","page":0,"position":0,"ends":"a","ordinals":"0:0"}"#.utf8))
+        body: Array(
+          #"""
+          {"settles":"all","app":"com.example.app","environment":"production","page":0,"position":0,"ends":"a",\#
+          "ordinals":"0:0"}
+          """#.utf8))
       try admin.waitForConfirms()
     }
     #expect(worker.waitForLine("is now a dead letter: its job's progress cannot be read"), "\(worker.log)")

@@ -60,22 +60,6 @@ struct WorkerAudienceTests {
     #expect(try world.jobs("cancel", "users").status == 1, "it is completed")
   }
 
-  @Test func anAppIsNotToldWhoseIDItChose() throws {
-    let world = try AudienceWorld("twins")
-    let other = try #require(AppScope(app: "com.example.other", environment: .production))
-    let opening = try world.registry.wait {
-      world.registry.store.open(
-        "sale", in: other, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(), body: [],
-        then: $0)
-    }
-    #expect(opening == .evaluate(from: 0))
-    try world.publish("sale", to: #"{"users":["u"]}"#)
-    try world.world.runUntilEmpty()
-    let end = try world.waitForEnd(of: "sale")
-    #expect(end.outcome == "invalid" && end.detail?.hasPrefix("id: belongs to a job of another app") ?? false)
-    #expect(!(end.detail?.contains("com.example.other") ?? true), "\(end.detail ?? "")")
-  }
-
   /// Of two copies of a page, one finds no token and completes the job; then the device registers one.
   @Test func aCopyOfASettledPageSendsNothing() throws {
     let world = try AudienceWorld("settled")
@@ -330,7 +314,7 @@ struct WorkerAudienceTests {
     // Stored before its first step: all of it is still to come.
     let _: ExpansionStore.Opening = try world.registry.wait {
       world.registry.store.open(
-        "cancelled", in: world.registry.scope, ExpansionCursor(), openMaximum: 1, isDryRun: false,
+        world.registry.job("cancelled"), ExpansionCursor(), openMaximum: 1, isDryRun: false,
         metadata: MessageMetadata(), body: Array(#"{"id":"cancelled"}"#.utf8), then: $0)
     }
     #expect(try world.jobs("pause", "cancelled").status == 0)
@@ -349,12 +333,13 @@ struct WorkerAudienceTests {
     // What the first step did, with the segment still there.
     let _: ExpansionStore.Opening = try world.registry.wait {
       world.registry.store.open(
-        "cut", in: world.registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false,
+        world.registry.job("cut"), ExpansionCursor(), openMaximum: 9, isDryRun: false,
         metadata: MessageMetadata(), body: Array(#"{"id":"cut","app":"com.example.app"}"#.utf8), then: $0)
     }
     _ = try world.registry.wait {
       world.registry.store.fix(
-        "cut", step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5, then: $0)
+        world.registry.job("cut"), step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5,
+        then: $0)
     }
     let paused = try world.jobs("pause", "cut").output
     #expect(paused.contains("up to 3 devices have no end yet; only those on the wire"), "\(paused)")
@@ -467,13 +452,14 @@ struct WorkerAudienceTests {
       #"{"version":1,"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
     let opening = try world.registry.wait {
       world.registry.store.open(
-        id, in: world.registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        world.registry.job(id), ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
         body: Array(body.utf8), then: $0)
     }
     #expect(opening == .evaluate(from: 0))
     let fixed = try world.registry.wait {
       world.registry.store.fix(
-        id, step: 0, pages: [PageOrdinals([0], epoch: 0)], counted: 0, next: 1, ordinals: 10, then: $0)
+        world.registry.job(id), step: 0, pages: [PageOrdinals([0], epoch: 0)], counted: 0, next: 1, ordinals: 10,
+        then: $0)
     }
     let cursor = try #require(fixed?.next)
     try world.publishPage(of: id, ordinals: [0])

@@ -107,13 +107,13 @@ struct WorkerFallbackTests {
     try registry.register(0..<1)
     let opening = try registry.wait {
       registry.store.open(
-        "twin", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        registry.job("twin"), ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
         body: Array("{}".utf8), then: $0)
     }
     #expect(opening == .evaluate(from: 0))
     let pages = [PageOrdinals([0], epoch: 0, .fallback)]
     let fixed = try registry.wait {
-      registry.store.fix("twin", step: 0, pages: pages, counted: 0, next: nil, ordinals: 1, then: $0)
+      registry.store.fix(registry.job("twin"), step: 0, pages: pages, counted: 0, next: nil, ordinals: 1, then: $0)
     }
     #expect(fixed?.pages == 0..<1)
     let worker = try world.startWorker()

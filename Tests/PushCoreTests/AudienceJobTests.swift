@@ -278,18 +278,23 @@ import Testing
     PageSettlement.append(parsed.job, ends: Array(ends.utf8), to: &output)
     #expect(
       String(decoding: output, as: UTF8.self)
-        == #"{"settles":"a","page":3,"position":40,"ends":"s--","ordinals":"1796000000123456:10,11,12"}"#)
+        == #"{"settles":"a","app":"com.example.app","environment":"production","page":3,"position":40,"#
+        + #""ends":"s--","ordinals":"1796000000123456:10,11,12"}"#)
     let isSettlement = PageSettlement.isSettlement(output.span)
     #expect(isSettlement)
     let read = PageSettlement(output.span)
     let written = PageSettlement(
-      parentID: Array("a".utf8), page: 3, position: 40, ends: Array("s--".utf8),
+      parentID: Array("a".utf8), scope: AppScope(app: "com.example.app", environment: .production), page: 3,
+      position: 40, ends: Array("s--".utf8),
       ordinals: Array("1796000000123456:10,11,12".utf8))
     #expect(read == written)
     output.removeLast()
     output += Array(#","newer":[{"a":1}],"other":"x","third":1}"#.utf8)
     let ofNewerVersion = PageSettlement(output.span)
     #expect(ofNewerVersion == written)
+    let bytes = Array(#"{"settles":"a","page":3,"position":40,"ends":"s--"}"#.utf8)
+    let ofTheBuildBefore = PageSettlement(bytes.span)
+    #expect(ofTheBuildBefore?.scope == nil && ofTheBuildBefore?.page == 3)
   }
 
   /// The settlement of a start's page; those of others have no such letters.
@@ -308,7 +313,7 @@ import Testing
     let settlement = PageSettlement(output.span)
     let read = try #require(settlement)
     let starts = try #require(read.starts)
-    #expect(starts.app == Array("a.b".utf8) && starts.environment == Array("sandbox".utf8))
+    #expect(read.scope == AppScope(app: "a.b", environment: .sandbox))
     #expect(starts.activity == Array("ride\u{e9}".utf8) && !starts.areAlerts && starts.letters == Array("yn-".utf8))
     #expect(read.devices == [7, 9, 70_000] && read.parentID == Array("s\"1".utf8))
     let short = Array(#"{"settles":"a","page":1,"position":0,"ends":"aa","starts":"y"}"#.utf8)

@@ -132,7 +132,8 @@ import Testing
     let store = ExpansionStore(world.redis, prefix: "t:") { 1 }
     let opened = world.wait { then in
       store.open(
-        "j", in: scope, ExpansionCursor(), openMaximum: 1, isDryRun: false, metadata: MessageMetadata(), body: [1]
+        AudienceID("j", in: scope), ExpansionCursor(), openMaximum: 1, isDryRun: false, metadata: MessageMetadata(),
+        body: [1]
       ) { then($0) }
     }
     guard case .failure = opened else {

@@ -20,7 +20,7 @@ extension LaneAudienceTests {
       bench.turn(8)
       #expect(bench.world.retries.count == (isOver ? 0 : 1) && bench.world.outcomes.count == (isOver ? 1 : 0))
       #expect(!isOver || part("\"outcome\":\"expired\"", bench) && part("could not be read: WRONGTYPE", bench))
-      let ends = #"{"settles":"p","page":3,"position":0,"ends":"ee","ordinals":"0:7,8"}"#
+      let ends = #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":0,"ends":"ee","ordinals":"0:7,8"}"#
       #expect(bench.world.settlements == (isOver ? [ends] : []))
       #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
     }

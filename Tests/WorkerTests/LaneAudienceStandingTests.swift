@@ -22,7 +22,10 @@ extension LaneAudienceTests {
     bench.consume(0..<1)
     bench.turn()
     #expect(bench.world.requests.isEmpty && bench.world.arrivals.isEmpty && bench.world.outcomes.isEmpty)
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"cc","ordinals":"0:7,8"}"#])
+    #expect(
+      bench.world.settlements == [
+        #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":0,"ends":"cc","ordinals":"0:7,8"}"#
+      ])
     #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
   }
 
@@ -79,7 +82,10 @@ extension LaneAudienceTests {
     bench.world.decision = .sent
     bench.turn(4)
     #expect(bench.world.requests.isEmpty && bench.world.outcomes.isEmpty && bench.world.retryBodies.isEmpty)
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"ccc","ordinals":"0:7,8,9"}"#])
+    #expect(
+      bench.world.settlements == [
+        #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":0,"ends":"ccc","ordinals":"0:7,8,9"}"#
+      ])
     #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
   }
 
@@ -101,7 +107,9 @@ extension LaneAudienceTests {
     bench.world.deliver(1)
     bench.turn()
     #expect(bench.world.requests.count == 2)
-    #expect(bench.world.settlements.last == #"{"settles":"p","page":3,"position":1,"ends":"c","ordinals":"0:8"}"#)
+    #expect(
+      bench.world.settlements.last
+        == #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":1,"ends":"c","ordinals":"0:8"}"#)
     #expect(bench.jobsInFlight == 0)
   }
 

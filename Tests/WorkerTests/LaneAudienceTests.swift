@@ -4,6 +4,9 @@ import Testing
 
 /// What a lane does with jobs for audiences, and with their pages.
 @Suite struct LaneAudienceTests {
+  /// Of the pages, as a report names it.
+  static let app = #""app":"com.example.app","environment":"production""#
+
   let parent = """
     {"version":1,"id":"p","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}
     """
@@ -135,7 +138,10 @@ import Testing
     bench.world.answer(bench.world.requests[1], status: 400, reason: .badDeviceToken)
     bench.turn()
     #expect(part(#""to":{"device":"device-7"}"#, bench) && part(#""parent_id":"p""#, bench))
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"asr","ordinals":"0:7,8,9"}"#])
+    #expect(
+      bench.world.settlements == [
+        #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":0,"ends":"asr","ordinals":"0:7,8,9"}"#
+      ])
     #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
   }
 
@@ -174,7 +180,10 @@ import Testing
     let bench = bench(page("7,8"))
     bench.consume(0..<1)
     bench.turn()
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"ss","ordinals":"0:7,8"}"#])
+    #expect(
+      bench.world.settlements == [
+        #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":0,"ends":"ss","ordinals":"0:7,8"}"#
+      ])
     #expect(bench.world.outcomes.isEmpty && bench.world.arrivals.isEmpty && bench.world.acknowledged == [1])
   }
 
@@ -269,7 +278,10 @@ import Testing
     bench.world.answer(bench.world.requests[0])
     bench.world.answer(bench.world.requests[1], status: 503, reason: .serviceUnavailable)
     bench.turn()
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"a-","ordinals":"0:7,8"}"#])
+    #expect(
+      bench.world.settlements == [
+        #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":0,"ends":"a-","ordinals":"0:7,8"}"#
+      ])
     #expect(bench.world.retryBodies == [page("8", position: #","position":1"#)])
     #expect(bench.world.acknowledged == [1])
     bench.world.bodies[1] = bench.world.retryBodies[0]
@@ -279,7 +291,9 @@ import Testing
     #expect(bench.world.sentTokens.last == "aa00000058", "the token that it has now")
     bench.world.answer(bench.world.requests[2])
     bench.turn()
-    #expect(bench.world.settlements.last == #"{"settles":"p","page":3,"position":1,"ends":"a","ordinals":"0:8"}"#)
+    #expect(
+      bench.world.settlements.last
+        == #"{"settles":"p",\#(LaneAudienceTests.app),"page":3,"position":1,"ends":"a","ordinals":"0:8"}"#)
     #expect(bench.world.acknowledged.last == 2)
   }
 

@@ -104,7 +104,7 @@ final class LaneBenchWorld {
   /// Whether its job was paused or cancelled.
   var standing = AudienceStanding.running
   /// Questions about that from a lane that has its pages.
-  var standingsAsked: [(index: Int, job: [UInt8])] = []
+  var standingsAsked: [(index: Int, job: AudienceID)] = []
   private(set) var standingsAnswered = 0
   /// Redis has other pages of the same numbers.
   var areForeign = false
@@ -402,9 +402,9 @@ final class LaneBenchDirectory: AudienceDirectory {
     return (ticket, .success(resolution))
   }
 
-  func ask(about job: [UInt8], index: Int) { world.standingsAsked.append((index, job)) }
+  func ask(about job: AudienceID, index: Int) { world.standingsAsked.append((index, job)) }
 
-  func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? {
+  func nextStanding() -> (index: Int, job: AudienceID, standing: AudienceStanding?)? {
     guard !world.namesNobody, let (index, job) = world.standingsAsked.popLast() else { return nil }
     world.answeredStanding()
     return (index, job, world.standing)

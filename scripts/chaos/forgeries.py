@@ -118,7 +118,9 @@ class Maker:
             "audience": ("jobs", head | alert | {"to": {"devices": ["forged-device", "phone-1"]}, "dry_run": True}),
             "start": ("jobs", head | start | {"activity": own_id, "to": {"devices": ["forged-device"]}}),
             "update": ("jobs", head | update | {"to": {"activity": own_id}, "sequence": 1}),
-            "settlement": ("expansions", {"settles": own_id, "page": 0, "position": 0, "ends": "aa", "ordinals": "1:0,1"}),
+            "settlement": ("expansions", {
+                "settles": own_id, "app": FORGED_APP, "environment": "production", "page": 0, "position": 0, "ends": "aa",
+                "ordinals": "1:0,1"}),
             "step": ("expansions", head | alert | {"to": {"devices": ["forged-device"]}}),
             "device": ("registrations", registration | {
                 "kind": "device", "user": "forged-user", "token": _TOKEN, "locale": "en", "os_version": "18.1",

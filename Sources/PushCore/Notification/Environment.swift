@@ -10,4 +10,9 @@ package enum APNsEnvironment: UInt8, CaseIterable, Sendable {
     case .sandbox: "sandbox"
     }
   }
+  /// nil: no such word.
+  package init?(name: String) {
+    guard let environment = APNsEnvironment.allCases.first(where: { $0.name.hasBytes(of: name) }) else { return nil }
+    self = environment
+  }
 }

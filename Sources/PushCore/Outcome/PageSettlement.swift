@@ -5,6 +5,8 @@
 package struct PageSettlement: Hashable, Sendable {
   /// The parent's id.
   package var parentID: [UInt8]
+  /// The parent's; nil: the build before wrote it.
+  package var scope: AppScope?
   package var page: UInt32
   /// The first device's position in the page.
   package var position: Int
@@ -22,8 +24,6 @@ package struct PageSettlement: Hashable, Sendable {
 
   /// How the pushes of a start, or of its fallback alerts, ended.
   package struct Starts: Hashable, Sendable {
-    package var app: [UInt8] = []
-    package var environment: [UInt8] = []
     package var activity: [UInt8] = []
     package var areAlerts = false
     /// A letter for each of `ends`: `reached`, `unreached`, or `PageEnd.open` where nothing was sent or it has not ended.
@@ -40,15 +40,20 @@ package struct PageSettlement: Hashable, Sendable {
   private static let head = "{\"settles\":"
 
   package init(
-    parentID: [UInt8], page: UInt32, position: Int, ends: [UInt8], ordinals: [UInt8] = [], fingerprints: [UInt8] = []
+    parentID: [UInt8], scope: AppScope?, page: UInt32, position: Int, ends: [UInt8], ordinals: [UInt8] = [],
+    fingerprints: [UInt8] = []
   ) {
     self.parentID = parentID
+    self.scope = scope
     self.page = page
     self.position = position
     self.ends = ends
     self.ordinals = ordinals
     self.fingerprints = fingerprints
   }
+
+  /// The parent; nil: `scope` is.
+  package var job: AudienceID? { scope.map { AudienceID(String(decoding: parentID, as: UTF8.self), in: $0) } }
 
   /// Appends the settlement of a page's delivery.
   /// - Parameters:
@@ -60,7 +65,9 @@ package struct PageSettlement: Hashable, Sendable {
   ) {
     output.append(text: head)
     append(string: job.parentID, of: job, to: &output)
-    output.append(text: ",\"page\":")
+    output.append(text: ",\"app\":")
+    append(string: job.app, of: job, to: &output)
+    output.append(text: ",\"environment\":\"\(job.environment.name)\",\"page\":")
     output.append(decimal: Int64(job.page.isEmpty ? AudiencePage.broadcastNumber : job.page.number))
     output.append(text: ",\"position\":")
     output.append(decimal: Int64(job.page.position))
@@ -80,9 +87,7 @@ package struct PageSettlement: Hashable, Sendable {
       output.append(addingCapacity: JSONText.countMaximum(name.utf8.count)) { $0.append(jsonString: name.utf8.span) }
     }
     if !starts.isEmpty {
-      output.append(text: ",\"app\":")
-      append(string: job.app, of: job, to: &output)
-      output.append(text: ",\"environment\":\"\(job.environment.name)\",\"activity\":")
+      output.append(text: ",\"activity\":")
       append(string: job.activity, of: job, to: &output)
       output.append(text: ",\"alerts\":\(job.pushType == .alert ? 1 : 0),\"starts\":\"")
       output.append(contentsOf: starts)
@@ -132,8 +137,10 @@ package struct PageSettlement: Hashable, Sendable {
   }
 
   private static func read(_ body: Span<UInt8>) throws(JSONError) -> PageSettlement? {
-    var found = PageSettlement(parentID: [], page: 0, position: 0, ends: [])
+    var found = PageSettlement(parentID: [], scope: nil, page: 0, position: 0, ends: [])
     var starts = Starts()
+    var app = ""
+    var environment: APNsEnvironment?
     var scanner = JSONScanner()
     guard try scanner.beginObject(body) else { return nil }
     repeat {
@@ -153,8 +160,8 @@ package struct PageSettlement: Hashable, Sendable {
         case .ends: found.ends = text
         case .ordinals: found.ordinals = text
         case .fingerprints: found.fingerprints = text
-        case .app: starts.app = text
-        case .environment: starts.environment = text
+        case .app: app = String(decoding: text, as: UTF8.self)
+        case .environment: environment = APNsEnvironment(name: String(decoding: text, as: UTF8.self))
         case .activity: starts.activity = text
         case .starts: starts.letters = text
         case .reason: found.reason = text
@@ -174,6 +181,7 @@ package struct PageSettlement: Hashable, Sendable {
       }
     } while try scanner.nextMember(body)
     try scanner.end(body)
+    found.scope = environment.flatMap { AppScope(app: app, environment: $0) }
     if !starts.letters.isEmpty { found.starts = starts }
     return found
   }

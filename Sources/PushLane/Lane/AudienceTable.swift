@@ -5,10 +5,9 @@ import PushCore
 /// for each device that is not on the wire.
 struct AudienceTable: ~Copyable {
   fileprivate struct Entry {
-    /// The job's id; empty: the entry is free.
-    var id: [UInt8] = []
+    let job: AudienceID
     var standing = AudienceStanding.running
-    /// Pages, and copies of parts of them.
+    /// Pages, and copies of parts of them; 0: the entry is free.
     var pageCount = 0
     var knownAt = Instant(nanoseconds: 0)
     var isAsked = false
@@ -16,7 +15,7 @@ struct AudienceTable: ~Copyable {
 
   private var entries: [Entry] = []
   private var free: [Int] = []
-  private var indexes: [UInt64: Int] = [:]
+  private var indexes: [AudienceID: Int] = [:]
   /// Until then no job is asked about again.
   private var quietUntil = Instant(nanoseconds: 0)
   /// The next entry to look at, and when the first of those before it is due.
@@ -29,18 +28,14 @@ struct AudienceTable: ~Copyable {
   init() {}
 
   /// A page of the job has targets from here on. Returns the entry's index.
-  mutating func enter(_ id: Span<UInt8>, _ standing: AudienceStanding, _ now: Now) -> Int {
-    let word = AudienceTable.word(of: id)
+  mutating func enter(_ job: AudienceID, _ standing: AudienceStanding, _ now: Now) -> Int {
     let index: Int
-    if let known = indexes[word], isJob(id, at: known) {
+    if let known = indexes[job] {
       index = known
     } else {
       index = free.popLast() ?? entries.count
-      if index == entries.count { entries.append(Entry()) }
-      entries[index] = Entry()
-      for place in 0..<id.count { entries[index].id.append(id[place]) }
-      // Of two jobs with one hash, the second is found by its pages alone.
-      if indexes[word] == nil { indexes[word] = index }
+      if index == entries.count { entries.append(Entry(job: job)) } else { entries[index] = Entry(job: job) }
+      indexes[job] = index
     }
     entries[index].pageCount += 1
     entries[index].learn(standing, now)
@@ -52,28 +47,26 @@ struct AudienceTable: ~Copyable {
   mutating func leave(_ index: Int) {
     entries[index].pageCount -= 1
     guard entries[index].pageCount == 0 else { return }
-    let id = entries[index].id
-    let word = AudienceTable.word(of: id.span)
-    if indexes[word] == index { indexes[word] = nil }
+    indexes[entries[index].job] = nil
     free.append(index)
   }
 
   subscript(index: Int) -> AudienceStanding { entries[index].standing }
 
   /// A page of the job was looked up that has no targets.
-  mutating func learn(_ id: Span<UInt8>, _ standing: AudienceStanding, _ now: Now) {
-    guard let index = indexes[AudienceTable.word(of: id)], isJob(id, at: index) else { return }
+  mutating func learn(_ job: AudienceID, _ standing: AudienceStanding, _ now: Now) {
+    guard let index = indexes[job] else { return }
     entries[index].learn(standing, now)
   }
 
   /// The answer to `nextQuestion`; nil: nobody can say now, and the pages go on as before.
-  mutating func learn(_ index: Int, _ id: [UInt8], _ standing: AudienceStanding?, _ now: Now) {
-    guard index < entries.count, entries[index].pageCount > 0, entries[index].id == id else { return }
+  mutating func learn(_ index: Int, _ job: AudienceID, _ standing: AudienceStanding?, _ now: Now) {
+    guard index < entries.count, entries[index].pageCount > 0, entries[index].job == job else { return }
     entries[index].learn(standing ?? entries[index].standing, now)
   }
 
   /// The next job to ask about in this turn.
-  mutating func nextQuestion(_ now: Now) -> (index: Int, id: [UInt8])? {
+  mutating func nextQuestion(_ now: Now) -> (index: Int, job: AudienceID)? {
     guard now.monotonic >= quietUntil else { return nil }
     while nextIndex < entries.count {
       let index = nextIndex
@@ -82,7 +75,7 @@ struct AudienceTable: ~Copyable {
       let next = entries[index].knownAt.adding(milliseconds: AudienceTable.ageMilliseconds)
       if next <= now.monotonic {
         entries[index].isAsked = true
-        return (index, entries[index].id)
+        return (index, entries[index].job)
       }
       nextDue = min(nextDue ?? next, next)
     }
@@ -90,13 +83,6 @@ struct AudienceTable: ~Copyable {
     (nextIndex, nextDue) = (0, nil)
     return nil
   }
-
-  private func isJob(_ id: Span<UInt8>, at index: Int) -> Bool {
-    let known = entries[index].id
-    return ByteHash.areSame(known.span, id)
-  }
-
-  private static func word(of id: Span<UInt8>) -> UInt64 { ActivityJobs.word(of: id) }
 }
 
 extension AudienceTable.Entry {

@@ -173,14 +173,16 @@ extension Lane {
   // MARK: paused and cancelled jobs
 
   private mutating func learn(of job: Ticket, _ standing: AudienceStanding, _ now: Now) {
-    // A second reference, not a copy: a span of the slot's own field would borrow the whole slot.
-    let (bytes, id) = (jobs[job].job.bytes, jobs[job].job.parentID)
-    audiences.learn(bytes.span.extracting(id.range), standing, now)
+    audiences.learn(parent(of: job), standing, now)
   }
 
   private mutating func enterTable(_ job: Ticket, _ standing: AudienceStanding, _ now: Now) {
-    let (bytes, id) = (jobs[job].job.bytes, jobs[job].job.parentID)
-    jobs[job].audience = audiences.enter(bytes.span.extracting(id.range), standing, now)
+    jobs[job].audience = audiences.enter(parent(of: job), standing, now)
+  }
+
+  private mutating func parent(of job: Ticket) -> AudienceID {
+    guard let parent = AudienceID(parentOf: jobs[job].job) else { preconditionFailure("a parsed job has an app") }
+    return parent
   }
 
   /// The expiration that its producer set is over. While a job is paused, its age does not count.

@@ -41,11 +41,11 @@ package protocol AudienceDirectory: AnyObject {
   func nextAnswer(now: Now) -> DirectoryAnswer?
 
   /// Asks whether the pages of a job for an audience may be sent; the answer comes from `nextStanding`.
-  func ask(about job: [UInt8], index: Int)
+  func ask(about job: AudienceID, index: Int)
 
   /// The next answer of this turn, with the index that was asked with; nil once everything is reported. A standing of nil: nobody can say
   /// now.
-  func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)?
+  func nextStanding() -> (index: Int, job: AudienceID, standing: AudienceStanding?)?
 
   /// APNs said that a target's token is gone since then (Unix milliseconds). Nobody waits for it.
   func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64)
@@ -77,8 +77,8 @@ package final class NoDirectory: AudienceDirectory {
     preconditionFailure("pages are refused here")
   }
   package func nextAnswer(now: Now) -> DirectoryAnswer? { nil }
-  package func ask(about job: [UInt8], index: Int) { preconditionFailure("pages are refused here") }
-  package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? { nil }
+  package func ask(about job: AudienceID, index: Int) { preconditionFailure("pages are refused here") }
+  package func nextStanding() -> (index: Int, job: AudienceID, standing: AudienceStanding?)? { nil }
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {}
   package func close() {}
 }

@@ -117,13 +117,11 @@ package final class GatewayBackendLoop {
   }
 
   package func job(_ id: String, in scope: AppScope, then: @escaping Then<JobState>) {
-    expansions.progress(id) { [redis, names] result in
+    expansions.progress(AudienceID(id, in: scope)) { [redis, names] result in
       switch result {
       case .failure(let failure): then(.failure(failure.asUnavailable))
-      case .success(let progress?) where progress.app == scope.app && progress.environment == scope.environment.name:
-        then(.success(.audience(progress)))
-      // Or another app's job has this id.
-      case .success:
+      case .success(let progress?): then(.success(.audience(progress)))
+      case .success(nil):
         let key = names.job(id, in: scope)
         redis.call(["EXISTS", key], key: key) { result in
           then(result.map { $0 == .integer(1) ? .queued : .unknown }.mapError(\.asUnavailable))
@@ -143,7 +141,7 @@ package final class GatewayBackendLoop {
       case .failure(let failure): then(.failure(failure))
       case .success(.unknown), .success(.queued): then(.success(nil))
       case .success(.audience):
-        expansions.control(command, id) { result in
+        expansions.control(command, AudienceID(id, in: scope)) { result in
           then(result.map { $0.map { ($0.before, $0.isTaken) } }.mapError(\.asUnavailable))
         }
       }

@@ -13,21 +13,17 @@ extension ExpansionRunner {
 
   /// The job with its revision comes as a separate message. If that was opened, this message has nothing to do.
   func checkWhetherTaken(_ delivery: ExpansionDelivery, _ step: Step) {
-    store.progress(step.id) { [self] result in
+    store.progress(step.job) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure):
         waitForRedis(delivery, failure.text)
-        end(step.id)
-      case .success(.some(let progress))
-      where progress.app != step.scope.app || progress.environment != step.scope.environment.name:
-        refuseTwin(delivery)
-        end(step.id)
+        end(step.job)
       case .success(.some(let progress)):
         guard let end = progress.withdrawn.flatMap(ActivityJobEnd.init) else {
           if progress.phase == .completed { return repeatOutcome(delivery, step) }
           delivery.finish()
-          return self.end(step.id)
+          return self.end(step.job)
         }
         tell(end, delivery, step)
       case .success(nil):
@@ -110,12 +106,12 @@ extension ExpansionRunner {
       supersedeHeld(step)
       delivery.publish([Publish(target: .step(step.cursor), body: body, metadata: delivery.metadata)]) { [self] in
         delivery.finish()
-        end(step.id)
+        end(step.job)
       }
     case .waits(_, let milliseconds):
       guard let id = step.activity, milliseconds <= ExpansionRunner.heldMillisecondsMaximum else {
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
-        return end(step.id)
+        return end(step.job)
       }
       hold(delivery, step, of: id, milliseconds: milliseconds)
     case .early: waitForStart(delivery, step)
@@ -167,22 +163,22 @@ extension ExpansionRunner {
     let copy = Publish(
       target: .retry(seconds: Topology.expansionDelaysSeconds[0]), body: delivery.body, metadata: metadata)
     delivery.publish([copy]) { delivery.finish() }
-    end(step.id)
+    end(step.job)
   }
 
   /// A redelivered job may already have a step in the queue, although it would be refused now. That step wins, unless
   /// this is stored before it starts.
   private func withdraw(_ why: ActivityJobEnd, _ delivery: ExpansionDelivery, _ step: Step) {
-    store.withdraw(step.id, in: step.scope, because: why.text) { [self] result in
+    store.withdraw(step.job, because: why.text) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure):
         waitForRedis(delivery, failure.text)
-        end(step.id)
+        end(step.job)
       case .success(let known):
         guard let first = known.flatMap(ActivityJobEnd.init) else {
           delivery.finish()
-          return end(step.id)
+          return end(step.job)
         }
         tell(first, delivery, step)
       }
@@ -193,7 +189,7 @@ extension ExpansionRunner {
     var job = PushJob()
     _ = try? read(delivery, into: &job)
     switch why {
-    case .invalid(let detail): refuseJob(delivery, job, detail, id: nil)
+    case .invalid(let detail): refuseJob(delivery, job, detail, stored: nil)
     case .superseded(let number):
       job.revision = number
       var record = OutcomeRecord(
@@ -202,7 +198,7 @@ extension ExpansionRunner {
       record.isSuppressed = true
       delivery.publish([outcome(record, job, delivery.metadata)]) { delivery.finish() }
     }
-    end(step.id)
+    end(step.job)
   }
 
   /// Finds the devices of an update or end.

@@ -49,7 +49,7 @@ extension ExpansionRunner {
   }
 
   private func keep(_ job: Cancelled, as kept: ExpansionProgress.Kept, then: @escaping (String?) -> Void) {
-    store.keep(job.step.id, as: kept) { result in
+    store.keep(job.step.job, as: kept) { result in
       guard !job.delivery.isGone else { return }
       if case .failure(let failure) = result { return job.later(failure) }
       then(kept.detail)
@@ -98,7 +98,7 @@ extension ExpansionRunner {
   private func isJob(_ body: [UInt8], _ step: Step) -> Bool {
     var job = PushJob()
     guard let other = try? read(body, MessageMetadata(), into: &job) else { return false }
-    return other.scope == step.scope && other.id.hasBytes(of: step.id)
+    return other.job == step.job
   }
 
   /// A job was refused. If its activity's end was cancelled, and may turn out not to have been sent, the job waits for that.
@@ -114,14 +114,14 @@ extension ExpansionRunner {
         if case .failure(let failure) = result { return later(delivery, step, ReadingFailure(failure)) }
         return then()
       }
-      store.progress(end.id) { [self] result in
+      store.progress(end.job) { [self] result in
         guard !delivery.isGone else { return }
         switch result {
         case .failure(let failure): again(delivery, step, failure.text)
         case .success(let progress):
           guard let progress, progress.isCancelled, progress.phase != .completed else { return then() }
           wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
-          self.end(step.id)
+          self.end(step.job)
         }
       }
     }
@@ -233,7 +233,7 @@ extension ExpansionRunner {
         guard let newest, let channel = newest.activity.channel, newest.activity.newerThanStart != nil else {
           return job.then(nil, [])
         }
-        store.repeatBroadcast(job.step.id) { [self] result in
+        store.repeatBroadcast(job.step.job) { [self] result in
           guard !job.delivery.isGone else { return }
           switch result {
           case .failure(let failure): job.later(failure)

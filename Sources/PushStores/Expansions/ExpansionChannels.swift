@@ -100,7 +100,7 @@ extension ExpansionRunner {
       // would be a twin's.
       case .refused(let text):
         refuseStep(delivery, step, text, isStored: false)
-        end(step.id)
+        end(step.job)
       case .found(let ordinals, let next, _, _):
         reader.split(ordinals, by: .withChannels, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
@@ -144,7 +144,7 @@ extension ExpansionRunner {
         }
       } else if waited < ExpansionRunner.channelMilliseconds {
         self.wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
-        end(step.id)
+        end(step.job)
       } else {
         channelWaits[wait] = nil
         notice(.warning, "activities of \(step.scope): no channel for \(id.text) in time: its updates go to tokens")
@@ -185,7 +185,7 @@ extension ExpansionRunner {
       case .failure(let failure): later(delivery, step, ReadingFailure(failure))
       case .success(let activity):
         guard activity?.channel != nil else { return then() }
-        store.expectBroadcast(step.id) { [self] result in
+        store.expectBroadcast(step.job) { [self] result in
           guard !delivery.isGone else { return }
           if case .failure(let failure) = result { return again(delivery, step, failure.text) }
           delivery.expectsBroadcast = true
@@ -212,7 +212,7 @@ extension ExpansionRunner {
         let broadcast = broadcast(delivery, on: channel, isRepeated: isRepeated)
         guard isRepeated else { return then(.message(broadcast)) }
         // A job that was cancelled before its first step comes here too, and one whose broadcast has ended.
-        store.progress(step.id) { [self] result in
+        store.progress(step.job) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
           case .failure(let failure): again(delivery, step, failure.text)
@@ -230,14 +230,14 @@ extension ExpansionRunner {
     _ delivery: ExpansionDelivery, _ step: Step, then: @escaping (Broadcast) -> Void
   ) {
     var settlement = PageSettlement(
-      parentID: Array(step.id.utf8), page: AudiencePage.broadcastNumber, position: 0,
+      parentID: Array(step.id.utf8), scope: step.scope, page: AudiencePage.broadcastNumber, position: 0,
       ends: [PageEnd.outcome(.failed).letter])
     settlement.reason = Array("Redis lost the channel".utf8)
     store.settle(settlement) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): again(delivery, step, failure.text)
-      case .success(let isComplete): then(isComplete ? .lost : .none)
+      case .success(let completed): then(completed == nil ? .none : .lost)
       }
     }
   }

@@ -10,10 +10,8 @@ extension ExpansionRunner {
   /// Tells an activity's members how the pushes of their starts ended: behind the page, so that no other copy of it is sent to a device that
   /// is free again, and before the job's outcome, upon which its producer may start it again.
   func endStarts(_ settlement: PageSettlement, _ delivery: ExpansionDelivery, then: @escaping () -> Void) {
-    guard let starts = settlement.starts, let devices = settlement.devices,
-      let id = ActivityID(String(decoding: starts.activity, as: UTF8.self)),
-      let environment = APNsEnvironment.allCases.first(where: { Array($0.name.utf8) == starts.environment }),
-      let scope = AppScope(app: String(decoding: starts.app, as: UTF8.self), environment: environment)
+    guard let starts = settlement.starts, let devices = settlement.devices, let scope = settlement.scope,
+      let id = ActivityID(String(decoding: starts.activity, as: UTF8.self))
     else { return then() }
     let ended = starts.letters.indices.filter { starts.letters[$0] != PageEnd.open }
     guard !ended.isEmpty else { return then() }
@@ -65,7 +63,7 @@ extension ExpansionRunner {
         guard let newest, let channel = newest.activity.channel, newest.activity.newerThanStart != nil else {
           return then([])
         }
-        store.repeatBroadcast(step.id) { [self] result in
+        store.repeatBroadcast(step.job) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
           case .failure(let failure): later(failure)

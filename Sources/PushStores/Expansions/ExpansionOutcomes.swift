@@ -6,38 +6,38 @@ import PushLane
 extension ExpansionRunner {
   /// Every device has its outcome: publishes the job's outcome, stores that, and acknowledges the delivery.
   /// - Parameter left: called when this process is done with it, also if it must be retried later.
-  func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
-    if publishingOutcomes[ByteText(id)] != nil {
-      publishingOutcomes[ByteText(id)]?.append { [self] in
-        if !delivery.isGone { complete(id, delivery, left: left) }
+  func complete(_ job: AudienceID, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
+    if publishingOutcomes[job] != nil {
+      publishingOutcomes[job]?.append { [self] in
+        if !delivery.isGone { complete(job, delivery, left: left) }
       }
       return
     }
-    publishingOutcomes[ByteText(id)] = []
+    publishingOutcomes[job] = []
     let then = { [self] in
       delivery.finish()
       left()
-      outcomePublished(id)
+      outcomePublished(job)
     }
     let later = { [self] (failure: RedisClient.Failure) in
       waitForRedis(delivery, failure.text)
       left()
-      outcomePublished(id)
+      outcomePublished(job)
     }
-    store.progress(id) { [self] result in
+    store.progress(job) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(failure)
       case .success(let progress):
         guard let progress, progress.isComplete, progress.phase != .completed else { return then() }
-        store.body(id) { [self] result in
+        store.body(job) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
           case .failure(let failure): later(failure)
           case .success(nil): then()
           case .success(.some(let body)):
             endActivityJob(progress, body, delivery, orElse: later) { [self] detail, broadcasts in
-              publishOutcome(id, progress, body, detail, broadcasts, delivery, then)
+              publishOutcome(job, progress, body, detail, broadcasts, delivery, then)
             }
           }
         }
@@ -47,14 +47,14 @@ extension ExpansionRunner {
 
   /// A job that is completed was published again: its outcome is, as long as Redis knows its summary.
   func repeatOutcome(_ delivery: ExpansionDelivery, _ step: Step) {
-    store.progress(step.id) { [self] result in
+    store.progress(step.job) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): again(delivery, step, failure.text)
       case .success(let progress):
         guard let progress, progress.phase == .completed else {
           delivery.finish()
-          return end(step.id)
+          return end(step.job)
         }
         let tell = { [self] (detail: String?) in
           var job = PushJob()
@@ -62,7 +62,7 @@ extension ExpansionRunner {
           let record = completed(progress, detail: detail)
           delivery.publish([outcome(record, job, delivery.metadata)]) { [self] in
             delivery.finish()
-            end(step.id)
+            end(step.job)
           }
         }
         guard step.isLeave, let id = step.activity, !progress.isDryRun else { return tell(nil) }
@@ -77,12 +77,12 @@ extension ExpansionRunner {
   }
 
   /// Continues what waited for the publishing of a job's outcome.
-  private func outcomePublished(_ id: String) {
-    for next in publishingOutcomes.removeValue(forKey: ByteText(id)) ?? [] { next() }
+  private func outcomePublished(_ job: AudienceID) {
+    for next in publishingOutcomes.removeValue(forKey: job) ?? [] { next() }
   }
 
   private func publishOutcome(
-    _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ detail: String?, _ broadcasts: [Publish],
+    _ audience: AudienceID, _ progress: ExpansionProgress, _ body: [UInt8], _ detail: String?, _ broadcasts: [Publish],
     _ delivery: ExpansionDelivery, _ then: @escaping () -> Void
   ) {
     var job = PushJob()
@@ -91,7 +91,7 @@ extension ExpansionRunner {
     let record = completed(progress, detail: detail)
     delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
       counters.completed += 1
-      untilStored(delivery, { [store] in store.finish(id, then: $0) }, then: then)
+      untilStored(delivery, { [store] in store.finish(audience, then: $0) }, then: then)
     }
   }
 

@@ -28,9 +28,9 @@ final class ExpansionRunner {
   var counters = ExpansionCounters()
   /// Jobs with a step in progress, and their further steps that came meanwhile: two at once would publish everything
   /// twice.
-  private var busy: [ByteText: [ExpansionDelivery]] = [:]
+  private var busy: [AudienceID: [ExpansionDelivery]] = [:]
   /// Jobs whose outcome is being published, and what waits for that: two at once would publish it twice.
-  var publishingOutcomes: [ByteText: [() -> Void]] = [:]
+  var publishingOutcomes: [AudienceID: [() -> Void]] = [:]
 
   /// What deliveries wait for, by number. The loop holds only the number: what waits for ever would keep everything in memory.
   private var timers: [UInt64: () -> Void] = [:]
@@ -103,7 +103,6 @@ final class ExpansionRunner {
       return refuse(delivery, "body: is no settlement of a page")
     }
     counters.settlements += 1
-    let id = String(decoding: settlement.parentID, as: UTF8.self)
     store.settle(settlement) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
@@ -115,9 +114,9 @@ final class ExpansionRunner {
         giveUp(
           settlement: delivery, because: "its job's progress cannot be read: \(failure.text)",
           advice: "correct that key")
-      case .success(let isComplete):
+      case .success(let completed):
         endStarts(settlement, delivery) { [self] in
-          if isComplete { complete(id, delivery) {} } else { delivery.finish() }
+          if let completed { complete(completed, delivery) {} } else { delivery.finish() }
         }
       }
     }
@@ -127,8 +126,7 @@ final class ExpansionRunner {
 
   /// A parsed step of a job.
   struct Step {
-    let id: String
-    let scope: AppScope
+    let job: AudienceID
     let cursor: ExpansionCursor
     let audience: AudienceQuery?
     let activity: ActivityID?
@@ -144,6 +142,9 @@ final class ExpansionRunner {
     let expiration: Int64?
     /// For a start with a fallback: devices without a start token for this attributes type get the fallback.
     let fallbackType: String?
+
+    var id: String { job.id }
+    var scope: AppScope { job.scope }
   }
 
   func begin(_ delivery: ExpansionDelivery) {
@@ -152,12 +153,12 @@ final class ExpansionRunner {
     do throws(JobError) {
       step = try read(delivery, into: &job)
     } catch {
-      return refuseJob(delivery, job, error.detail, id: nil)
+      return refuseJob(delivery, job, error.detail, stored: nil)
     }
-    if busy[ByteText(step.id)] != nil {
-      busy[ByteText(step.id)]?.append(delivery)
+    if busy[step.job] != nil {
+      busy[step.job]?.append(delivery)
     } else {
-      busy[ByteText(step.id)] = []
+      busy[step.job] = []
       if step.needsRevision { checkWhetherTaken(delivery, step) } else { open(delivery, step) }
     }
   }
@@ -180,7 +181,7 @@ final class ExpansionRunner {
     let activity = ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self))
     let membersOf = job.targetKind == .activity ? activity : nil
     return Step(
-      id: String(decoding: job.bytes[job.id.range], as: UTF8.self), scope: scope,
+      job: AudienceID(String(decoding: job.bytes[job.id.range], as: UTF8.self), in: scope),
       cursor: cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
       activity: activity, membersOf: membersOf, startOf: job.event == .start ? activity : nil, isDryRun: job.isDryRun,
       needsRevision: !job.activity.isEmpty && job.revision == 0 && !job.isDryRun,
@@ -189,8 +190,8 @@ final class ExpansionRunner {
   }
 
   /// Ends the step in this process, whatever its result: the next one of its job may start.
-  func end(_ id: String) {
-    guard var waiting = busy.removeValue(forKey: ByteText(id)) else { return }
+  func end(_ job: AudienceID) {
+    guard var waiting = busy.removeValue(forKey: job) else { return }
     guard !waiting.isEmpty else { return }
     let next = waiting.removeFirst()
     begin(next)
@@ -202,21 +203,18 @@ final class ExpansionRunner {
     metadata.firstSeen = delivery.firstSeen
     metadata.jobClass = delivery.jobClass
     store.open(
-      step.id, in: step.scope, step.cursor, openMaximum: openMaximum(step), isDryRun: step.isDryRun,
+      step.job, step.cursor, openMaximum: openMaximum(step), isDryRun: step.isDryRun,
       metadata: metadata, body: delivery.body
     ) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure):
         waitForRedis(delivery, failure.text)
-        end(step.id)
+        end(step.job)
       case .success(.done):
         delivery.finish()
-        end(step.id)
+        end(step.job)
       case .success(.completed): repeatOutcome(delivery, step)
-      case .success(.taken):
-        refuseTwin(delivery)
-        end(step.id)
       case .success(.evaluate(let ordinal)):
         delivery.ordinal = ordinal
         if isGivenUp(delivery) {
@@ -232,12 +230,12 @@ final class ExpansionRunner {
         // Nothing is read while it is paused: that is not the time for which its devices could not be read.
         unreadable.forget(step)
         wait(delivery, seconds: ExpansionRunner.delay(waited: loop.now.unixMilliseconds - delivery.firstSeen))
-        end(step.id)
+        end(step.job)
       case .success(.full):
         counters.waitsForPages += 1
         full.since(step, now: loop.now.monotonic)
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
-        end(step.id)
+        end(step.job)
       }
     }
   }
@@ -287,13 +285,13 @@ final class ExpansionRunner {
   ) {
     unreadable.forget(step)
     store.fix(
-      step.id, step: step.cursor.step, pages: pages, counted: counted, next: next, ordinals: given
+      step.job, step: step.cursor.step, pages: pages, counted: counted, next: next, ordinals: given
     ) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure):
         waitForRedis(delivery, failure.text)
-        end(step.id)
+        end(step.job)
       case .success(nil): open(delivery, step)
       case .success(.some(let fixed)): publish(delivery, step, fixed, areRepeated: false)
       }
@@ -306,11 +304,11 @@ final class ExpansionRunner {
   private func publish(
     _ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed, areRepeated: Bool
   ) {
-    store.ordinals(step.id, of: fixed.pages) { [self] result in
+    store.ordinals(step.job, of: fixed.pages) { [self] result in
       guard !delivery.isGone else { return }
       guard case .success(let ordinals) = result else {
         waitForRedis(delivery, "its pages")
-        return end(step.id)
+        return end(step.job)
       }
       let pages = pages(delivery, fixed.pages, ordinals, areRepeated: areRepeated)
       counters.steps += 1
@@ -367,12 +365,12 @@ final class ExpansionRunner {
 
   private func published(_ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed) {
     // No page will report for an audience without pages: publish its outcome before the step ends.
-    if fixed.isComplete { return complete(step.id, delivery) { [self] in end(step.id) } }
+    if fixed.isComplete { return complete(step.job, delivery) { [self] in end(step.job) } }
     // If Redis misses this, a redelivered step is published again.
-    store.published(step.id, step: step.cursor.step) { [self] _ in
+    store.published(step.job, step: step.cursor.step) { [self] _ in
       guard !delivery.isGone else { return }
       delivery.finish()
-      end(step.id)
+      end(step.job)
     }
   }
 
@@ -387,24 +385,16 @@ final class ExpansionRunner {
     let known = step.isDryRun ? nil : step.startOf
     let hint = known.map { "; mend that and repeat this start: another payload needs another id than \($0.text)" }
     let place = field ?? "to.\(job.targetKind)"
-    refuseJob(delivery, job, "\(place): \(rule)\(hint ?? "")", id: isStored ? step.id : nil)
-  }
-
-  func refuseTwin(_ delivery: ExpansionDelivery) {
-    var job = PushJob()
-    _ = try? read(delivery, into: &job)
-    // The outcome does not name the other app: they are strangers to each other.
-    let detail = "id: belongs to a job of another app or environment; Herald remembers it for 24 hours"
-    refuseJob(delivery, job, detail, id: nil)
+    refuseJob(delivery, job, "\(place): \(rule)\(hint ?? "")", stored: isStored ? step.job : nil)
   }
 
   /// Publishes the outcome of a job that has no devices, and its dead letter.
   /// - Parameters:
   ///   - outcome: `invalid`, `failed`, or `expired`, which leaves no dead letter.
-  ///   - id: of a job in Redis, which is forgotten then: published again, it is processed again, as every `invalid` job is.
+  ///   - stored: a job in Redis, which is forgotten then: published again, it is processed again, as every `invalid` job is.
   func refuseJob(
     _ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, as outcome: Outcome = .invalid,
-    id: String?
+    stored: AudienceID?
   ) {
     if outcome == .invalid { counters.invalid += 1 }
     let now = loop.now.unixMilliseconds
@@ -419,10 +409,10 @@ final class ExpansionRunner {
           metadata: delivery.metadata))
     }
     delivery.publish(publishes) { [self] in
-      guard let id else { return delivery.finish() }
-      untilStored(delivery, { [store] in store.forget(id, then: $0) }) { [self] in
+      guard let stored else { return delivery.finish() }
+      untilStored(delivery, { [store] in store.forget(stored, then: $0) }) { [self] in
         delivery.finish()
-        end(id)
+        end(stored)
       }
     }
   }

@@ -11,8 +11,6 @@ package final class ExpansionStore {
     case done
     /// Its outcome is published, and its first message came again.
     case completed
-    /// A job of another app or environment has this id.
-    case taken
     case evaluate(from: UInt32)
     case publish(Fixed)
     case paused
@@ -43,7 +41,7 @@ package final class ExpansionStore {
     self.now = now
   }
 
-  private func keys(_ id: String) -> ExpansionKeys { ExpansionKeys(prefix: prefix, id: id) }
+  private func keys(_ job: AudienceID) -> ExpansionKeys { ExpansionKeys(prefix: prefix, job) }
 
   // MARK: steps
 
@@ -51,23 +49,22 @@ package final class ExpansionStore {
   ///   - openMaximum: no step fixes more pages from this number of open pages on.
   ///   - body: stored with the job's first message, like `metadata`.
   package func open(
-    _ id: String, in scope: AppScope, _ cursor: ExpansionCursor, openMaximum: Int, isDryRun: Bool,
+    _ job: AudienceID, _ cursor: ExpansionCursor, openMaximum: Int, isDryRun: Bool,
     metadata: MessageMetadata, body: [UInt8], then: @escaping Then<Opening>
   ) {
-    let keys = keys(id)
+    let scope = job.scope
     let arguments =
       [
         "\(cursor.step)", "\(cursor.ordinal)", "\(cursor.pages)", "\(cursor.devices)", "\(openMaximum)", "\(now())",
         "\(ExpansionStore.seconds)", scope.app, scope.environment.name,
       ] + metadata.facts + ["dry", isDryRun ? "1" : "0"]
-    eval(ExpansionScript.open, [keys.state, keys.body], arguments, last: body) { reply in
+    eval(ExpansionScript.open, keys(job).all, arguments, last: body) { reply in
       guard let words = reply.words, let first = words.first else { return nil }
       switch (first, words.count) {
       case ("done", _): return .done
       case ("completed", _): return .completed
       case ("paused", _): return .paused
       case ("full", _): return .full
-      case ("taken", _): return .taken
       case ("evaluate", 2): return UInt32(words[1]).map { .evaluate(from: $0) }
       case ("publish", 6): return ExpansionStore.fixed(words, step: cursor.step).map { .publish($0) }
       default: return nil
@@ -84,10 +81,10 @@ package final class ExpansionStore {
   ///   - ordinals: that the scope has allocated.
   /// - Returns: nil: another worker or a command came meanwhile; open the step again.
   package func fix(
-    _ id: String, step: UInt32, pages: [PageOrdinals], counted: UInt64, next: UInt32?, ordinals: UInt32,
+    _ job: AudienceID, step: UInt32, pages: [PageOrdinals], counted: UInt64, next: UInt32?, ordinals: UInt32,
     then: @escaping Then<Fixed?>
   ) {
-    let keys = keys(id)
+    let keys = keys(job)
     var arguments = [
       "\(step)", next.map { "\($0)" } ?? "", "\(counted)", "\(ordinals)", "\(now())", "\(ExpansionStore.seconds)",
     ]
@@ -114,9 +111,9 @@ package final class ExpansionStore {
   }
 
   /// The devices of pages; nil: all devices of this page have their outcomes.
-  package func ordinals(_ id: String, of pages: Range<UInt32>, then: @escaping Then<[PageOrdinals?]>) {
+  package func ordinals(_ job: AudienceID, of pages: Range<UInt32>, then: @escaping Then<[PageOrdinals?]>) {
     guard !pages.isEmpty else { return then(.success([])) }
-    let key = keys(id).ordinals
+    let key = keys(job).ordinals
     redis.call(["HMGET", key] + pages.flatMap { ["\($0)", "f\($0)"] }, key: key) { result in
       then(
         result.flatMap { reply in
@@ -133,16 +130,16 @@ package final class ExpansionStore {
   }
 
   /// Stores why a step finds no more devices, before it is fixed as the last one.
-  package func endEarly(_ id: String, because why: String, then: @escaping Then<Void>) {
-    eval(ExpansionScript.endEarly, [keys(id).state], [why]) { _ in
+  package func endEarly(_ job: AudienceID, because why: String, then: @escaping Then<Void>) {
+    eval(ExpansionScript.endEarly, [keys(job).state], [why]) { _ in
       ()
     } then: {
       then($0)
     }
   }
 
-  package func published(_ id: String, step: UInt32, then: @escaping Then<Void>) {
-    eval(ExpansionScript.published, [keys(id).state], ["\(step)"]) { _ in
+  package func published(_ job: AudienceID, step: UInt32, then: @escaping Then<Void>) {
+    eval(ExpansionScript.published, [keys(job).state], ["\(step)"]) { _ in
       ()
     } then: {
       then($0)
@@ -152,9 +149,9 @@ package final class ExpansionStore {
   /// Ends the job before its first step: steps of it that are still in a queue do nothing.
   /// - Parameter why: stored, so that a redelivered job ends in the same way.
   /// - Returns: the reason of the first call; nil: the job has a step, which decides its end.
-  package func withdraw(_ id: String, in scope: AppScope, because why: String, then: @escaping Then<String?>) {
-    let arguments = [why, "\(now())", "\(ExpansionStore.seconds)", scope.app, scope.environment.name]
-    eval(ExpansionScript.withdraw, [keys(id).state], arguments) { reply -> String?? in
+  package func withdraw(_ job: AudienceID, because why: String, then: @escaping Then<String?>) {
+    let arguments = [why, "\(now())", "\(ExpansionStore.seconds)", job.scope.app, job.scope.environment.name]
+    eval(ExpansionScript.withdraw, keys(job).all, arguments) { reply -> String?? in
       reply == .null ? .some(nil) : reply.text.map { .some($0) }
     } then: {
       then($0)
@@ -164,34 +161,54 @@ package final class ExpansionStore {
   // MARK: ends
 
   /// Call before the first step of an activity's update or end is fixed, if it has a broadcast too.
-  package func expectBroadcast(_ id: String, then: @escaping Then<Void>) {
-    eval(ExpansionScript.expectBroadcast, [keys(id).state], []) { _ in
+  package func expectBroadcast(_ job: AudienceID, then: @escaping Then<Void>) {
+    eval(ExpansionScript.expectBroadcast, [keys(job).state], []) { _ in
       ()
     } then: {
       then($0)
     }
   }
 
-  /// Returns whether the job is complete now.
-  package func settle(_ settlement: PageSettlement, then: @escaping Then<Bool>) {
-    let keys = keys(String(decoding: settlement.parentID, as: UTF8.self))
+  /// Returns the job if it is complete now.
+  package func settle(_ settlement: PageSettlement, then: @escaping Then<AudienceID?>) {
+    guard let job = settlement.job else {
+      // Of the build before.
+      return formerScope(ofParent: settlement.parentID) { [self] result in
+        switch result {
+        case .failure(let failure): then(.failure(failure))
+        case .success(nil): then(.success(nil))
+        case .success(let scope?):
+          var settlement = settlement
+          settlement.scope = scope
+          settle(settlement, then: then)
+        }
+      }
+    }
+    let keys = keys(job).all
+    let read: (RedisReply) -> AudienceID?? = { .some($0 == .integer(1) ? job : nil) }
     guard settlement.page != AudiencePage.broadcastNumber else {
       let texts = [settlement.ends.prefix(1), settlement.reason[...]].map { String(decoding: $0, as: UTF8.self) }
-      return eval(ExpansionScript.settleBroadcast, [keys.state], texts + ["\(now())", "\(ExpansionStore.seconds)"]) {
-        $0 == .integer(1)
-      } then: {
-        then($0)
-      }
+      let arguments = texts + ["\(now())", "\(ExpansionStore.seconds)"]
+      return eval(ExpansionScript.settleBroadcast, keys, arguments, read, then: then)
     }
     let arguments = [
       "\(settlement.page)", "\(settlement.position)", String(decoding: settlement.ends, as: UTF8.self), "\(now())",
       "\(ExpansionStore.seconds)", String(decoding: settlement.ordinals, as: UTF8.self),
       String(decoding: settlement.fingerprints, as: UTF8.self),
     ]
-    eval(ExpansionScript.settle, [keys.state, keys.pages, keys.ordinals], arguments) {
-      $0 == .integer(1)
-    } then: {
-      then($0)
+    eval(ExpansionScript.settle, keys, arguments, read, then: then)
+  }
+
+  /// The app whose job had this id in the build before; nil: there was none.
+  private func formerScope(ofParent id: [UInt8], then: @escaping Then<AppScope?>) {
+    let key = ExpansionKeys.formerState(prefix: prefix, id: String(decoding: id, as: UTF8.self))
+    redis.call(["HMGET", key, "app", "environment"], key: key) { result in
+      then(
+        result.flatMap { reply in
+          guard case .array(let values) = reply, values.count == 2 else { return .failure(.unexpected) }
+          guard let app = values[0].text, let name = values[1].text else { return .success(nil) }
+          return .success(APNsEnvironment(name: name).flatMap { AppScope(app: app, environment: $0) })
+        })
     }
   }
 
@@ -206,13 +223,13 @@ package final class ExpansionStore {
   }
 
   /// - Parameters:
-  ///   - page: without `ends`.
+  ///   - page: of this job, without `ends`.
   ///   - count: the number of the copy's devices.
-  package func state(of page: PageSettlement, _ count: Int, then: @escaping Then<PageState>) {
-    let keys = keys(String(decoding: page.parentID, as: UTF8.self))
+  package func state(
+    of page: PageSettlement, _ count: Int, in job: AudienceID, then: @escaping Then<PageState>
+  ) {
     eval(
-      ExpansionScript.page, [keys.state, keys.pages, keys.ordinals, keys.body],
-      ["\(page.page)", "\(ExpansionStore.seconds)"]
+      ExpansionScript.page, keys(job).all, ["\(page.page)", "\(ExpansionStore.seconds)"]
     ) { reply -> PageState? in
       guard case .array(let values) = reply, values.count == 9 else { return nil }
       let standing = AudienceStanding(phase: values[0], isCancelled: values[1])
@@ -242,21 +259,18 @@ package final class ExpansionStore {
   }
 
   /// Whether the pages of a job may be sent, and other pushes of its state.
-  package func standing(of id: [UInt8], then: @escaping Then<AudienceStanding>) {
-    let key = keys(String(decoding: id, as: UTF8.self)).state
-    redis.call(["HMGET", key, "phase", "cancelled", "kept"], key: key) { result in
-      then(
-        result.flatMap { reply in
-          guard case .array(let values) = reply, values.count == 3 else { return .failure(.unexpected) }
-          if values[2].text != nil { return .success(.running) }
-          return .success(AudienceStanding(phase: values[0], isCancelled: values[1]))
-        })
+  package func standing(of job: AudienceID, then: @escaping Then<AudienceStanding>) {
+    eval(ExpansionScript.standing, keys(job).all, []) { reply -> AudienceStanding? in
+      guard case .array(let values) = reply, values.count == 3 else { return nil }
+      return values[2].text != nil ? .running : AudienceStanding(phase: values[0], isCancelled: values[1])
+    } then: {
+      then($0)
     }
   }
 
   /// Stores that a cancelled job stays its activity's newest: from now on others are sent its state.
-  package func keep(_ id: String, as kept: ExpansionProgress.Kept, then: @escaping Then<Void>) {
-    eval(ExpansionScript.keep, [keys(id).state], [kept.rawValue]) { _ in
+  package func keep(_ job: AudienceID, as kept: ExpansionProgress.Kept, then: @escaping Then<Void>) {
+    eval(ExpansionScript.keep, [keys(job).state], [kept.rawValue]) { _ in
       ()
     } then: {
       then($0)
@@ -264,34 +278,31 @@ package final class ExpansionStore {
   }
 
   /// The state of a job; nil: unknown.
-  package func progress(_ id: String, then: @escaping Then<ExpansionProgress?>) {
-    let key = keys(id).state
-    redis.call(["HGETALL", key], key: key) { result in
-      then(
-        result.flatMap { reply in
-          guard case .array(let values) = reply else { return .failure(.unexpected) }
-          if values.isEmpty { return .success(nil) }
-          var fields: [String: String] = [:]
-          for index in stride(from: 0, to: values.count - 1, by: 2) {
-            if let name = values[index].text, let value = values[index + 1].text { fields[name] = value }
-          }
-          guard let progress = ExpansionProgress(fields) else { return .failure(.unexpected) }
-          return .success(progress)
-        })
+  package func progress(_ job: AudienceID, then: @escaping Then<ExpansionProgress?>) {
+    eval(ExpansionScript.progress, keys(job).all, []) { reply -> ExpansionProgress?? in
+      guard case .array(let values) = reply else { return nil }
+      if values.isEmpty { return .some(nil) }
+      var fields: [String: String] = [:]
+      for index in stride(from: 0, to: values.count - 1, by: 2) {
+        if let name = values[index].text, let value = values[index + 1].text { fields[name] = value }
+      }
+      return ExpansionProgress(fields).map { .some($0) }
+    } then: {
+      then($0)
     }
   }
 
   /// The job's body; nil: completed or unknown.
-  package func body(_ id: String, then: @escaping Then<[UInt8]?>) {
-    let key = keys(id).body
+  package func body(_ job: AudienceID, then: @escaping Then<[UInt8]?>) {
+    let key = keys(job).body
     redis.call(["GET", key], key: key) { result in
       then(result.map { reply in if case .bulk(let bytes) = reply { bytes } else { nil } })
     }
   }
 
   /// Call before the newest state of the job's activity is broadcast once more. Returns whether this is the first call.
-  package func repeatBroadcast(_ id: String, then: @escaping Then<Bool>) {
-    eval(ExpansionScript.repeatBroadcast, [keys(id).state], []) {
+  package func repeatBroadcast(_ job: AudienceID, then: @escaping Then<Bool>) {
+    eval(ExpansionScript.repeatBroadcast, [keys(job).state], []) {
       $0 == .integer(1)
     } then: {
       then($0)
@@ -299,8 +310,8 @@ package final class ExpansionStore {
   }
 
   /// Stores that the job's outcome is published.
-  package func finish(_ id: String, then: @escaping Then<Void>) {
-    let keys = keys(id)
+  package func finish(_ job: AudienceID, then: @escaping Then<Void>) {
+    let keys = keys(job)
     let arguments = ["\(ExpansionStore.seconds)", "\(now())"]
     eval(ExpansionScript.finish, [keys.state, keys.body, keys.pages, keys.ordinals], arguments) { _ in
       ()
@@ -310,8 +321,8 @@ package final class ExpansionStore {
   }
 
   /// Removes a job that has no pages.
-  package func forget(_ id: String, then: @escaping Then<Void>) {
-    let keys = keys(id)
+  package func forget(_ job: AudienceID, then: @escaping Then<Void>) {
+    let keys = keys(job)
     redis.call(["DEL", keys.state, keys.body], key: keys.state) { then($0.map { _ in }) }
   }
 
@@ -319,10 +330,10 @@ package final class ExpansionStore {
 
   /// The result of a command: the phase before and after; nil: unknown job.
   package func control(
-    _ command: ExpansionState.Command, _ id: String,
+    _ command: ExpansionState.Command, _ job: AudienceID,
     then: @escaping Then<(before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)?>
   ) {
-    eval(ExpansionScript.command, [keys(id).state], [command.rawValue]) {
+    eval(ExpansionScript.command, keys(job).all, [command.rawValue]) {
       reply -> (before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)?? in
       guard let words = reply.words else { return nil }
       if words.isEmpty { return .some(nil) }

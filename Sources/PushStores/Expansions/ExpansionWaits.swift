@@ -54,13 +54,13 @@ extension ExpansionRunner {
     guard step.cursor.step == 0 else { return endEarly(delivery, step, because: reason(delivery)) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-    refuseJob(delivery, job, reason(delivery), as: .failed, id: nil)
-    end(step.id)
+    refuseJob(delivery, job, reason(delivery), as: .failed, stored: nil)
+    end(step.job)
   }
 
   /// The job ends with the devices that it has.
   func endEarly(_ delivery: ExpansionDelivery, _ step: Step, because why: String) {
-    store.endEarly(step.id, because: why) { [self] result in
+    store.endEarly(step.job, because: why) { [self] result in
       guard !delivery.isGone else { return }
       if case .failure(let failure) = result { return again(delivery, step, failure.text) }
       fix(delivery, step, Parts(generation: devices.generation), next: nil, given: delivery.ordinal)
@@ -115,7 +115,7 @@ extension ExpansionRunner {
   /// Redis did not answer about a step, which comes again.
   func again(_ delivery: ExpansionDelivery, _ step: Step, _ text: String) {
     waitForRedis(delivery, text)
-    end(step.id)
+    end(step.job)
   }
 
   /// What the step needs could not be read, and nothing of it is published. It is retried, but not for ever: what is wrong may be wrong for good, such as another program's
@@ -134,7 +134,7 @@ extension ExpansionRunner {
     guard step.cursor.step == 0 else { return endEarly(delivery, step, because: why) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-    refuseJob(delivery, job, "to.\(job.targetKind): \(why)", as: isExpired ? .expired : .failed, id: step.id)
+    refuseJob(delivery, job, "to.\(job.targetKind): \(why)", as: isExpired ? .expired : .failed, stored: step.job)
   }
 
   /// Replaces the message by a copy that returns later.
@@ -166,10 +166,10 @@ extension ExpansionRunner {
     /// More are forgotten, and wait anew.
     private static let countMaximum = 1_000
 
-    private var times: [ByteText: (step: UInt32, since: Instant)] = [:]
+    private var times: [AudienceID: (step: UInt32, since: Instant)] = [:]
 
     subscript(step: Step) -> Instant? {
-      guard let known = times[ByteText(step.id)], known.step == step.cursor.step else { return nil }
+      guard let known = times[step.job], known.step == step.cursor.step else { return nil }
       return known.since
     }
 
@@ -178,10 +178,10 @@ extension ExpansionRunner {
     mutating func since(_ step: Step, now: Instant) -> Instant {
       if let known = self[step] { return known }
       if times.count >= StepTimes.countMaximum { times = [:] }
-      times[ByteText(step.id)] = (step.cursor.step, now)
+      times[step.job] = (step.cursor.step, now)
       return now
     }
 
-    mutating func forget(_ step: Step) { times.removeValue(forKey: ByteText(step.id)) }
+    mutating func forget(_ step: Step) { times.removeValue(forKey: step.job) }
   }
 }

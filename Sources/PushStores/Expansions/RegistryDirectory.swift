@@ -11,7 +11,7 @@ package final class RegistryDirectory: AudienceDirectory {
   private var answers: [DirectoryAnswer] = []
   private var next = 0
   private var unreadable: String?
-  private var standings: [(index: Int, job: [UInt8], standing: AudienceStanding?)] = []
+  private var standings: [(index: Int, job: AudienceID, standing: AudienceStanding?)] = []
   /// Requests that the registry has not answered.
   private var openCount = 0
   /// Without open requests nothing is checked until then.
@@ -51,7 +51,8 @@ package final class RegistryDirectory: AudienceDirectory {
     _ job: borrowing PushJob, isOver: Bool, mayPause: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket,
     now: Now
   ) {
-    guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
+    guard let parent = AudienceID(parentOf: job) else { preconditionFailure("a parsed job has an app") }
+    let scope = parent.scope
     openCount += 1
     let then: ActivityPages.Then = { [weak self] found in
       guard let self else { return }
@@ -61,9 +62,8 @@ package final class RegistryDirectory: AudienceDirectory {
       answers.append((ticket, found))
     }
     let bytes = job.bytes
-    let parentID = Array(bytes[job.parentID.range])
-    if job.page.isEmpty { return find(broadcast: job, of: parentID, mayPause: mayPause, scope, then) }
-    var page = Page(parentID: parentID, mayPause: mayPause, settled: settled)
+    if job.page.isEmpty { return find(broadcast: job, of: parent, mayPause: mayPause, then) }
+    var page = Page(parent: parent, mayPause: mayPause, settled: settled)
     for index in 0..<job.page.count {
       page.ordinals.append(job.page.ordinal(index, in: bytes.span))
       page.fingerprints.append(job.page.fingerprint(index, in: bytes.span))
@@ -73,17 +73,17 @@ package final class RegistryDirectory: AudienceDirectory {
     // No progress is kept of a late token's page.
     if job.page.late.isEmpty {
       var settlement = PageSettlement(
-        parentID: parentID, page: job.page.number, position: job.page.position, ends: [],
+        parentID: Array(parent.id.utf8), scope: scope, page: job.page.number, position: job.page.position, ends: [],
         fingerprints: Array(bytes[job.page.writtenFingerprints.range]))
       PageSettlement.appendOrdinals(of: job, to: &settlement.ordinals)
       page.settlement = settlement
     }
-    find(page, epoch: job.page.epoch, scope, then)
+    find(page, epoch: job.page.epoch, then)
   }
 
   /// A page that is being looked up.
   private struct Page {
-    let parentID: [UInt8]
+    let parent: AudienceID
     let mayPause: Bool
     let settled: SettledDevices
     var ordinals: [UInt32] = []
@@ -103,7 +103,7 @@ package final class RegistryDirectory: AudienceDirectory {
   }
 
   /// Asks for the devices and for the state of the page, or of its job alone, at once: in a cluster, different nodes have them.
-  private func find(_ page: Page, epoch: UInt64, _ scope: AppScope, _ then: @escaping ActivityPages.Then) {
+  private func find(_ page: Page, epoch: UInt64, _ then: @escaping ActivityPages.Then) {
     var left = 2
     var records: [DeviceRecord?] = []
     var state: ExpansionStore.PageState?
@@ -115,7 +115,7 @@ package final class RegistryDirectory: AudienceDirectory {
       guard let state else { preconditionFailure("both have answered") }
       found(page, records, state, then)
     }
-    registry.records(of: page.ordinals, epoch: epoch, in: scope) { result in
+    registry.records(of: page.ordinals, epoch: epoch, in: page.parent.scope) { result in
       switch result {
       case .success(let found): records = found
       case .failure(let known): failure = known
@@ -130,9 +130,9 @@ package final class RegistryDirectory: AudienceDirectory {
       complete()
     }
     if let settlement = page.settlement {
-      expansions.state(of: settlement, page.ordinals.count, then: known)
+      expansions.state(of: settlement, page.ordinals.count, in: page.parent, then: known)
     } else {
-      expansions.standing(of: page.parentID) {
+      expansions.standing(of: page.parent) {
         known($0.map { ExpansionStore.PageState(standing: $0, ends: nil) })
       }
     }
@@ -210,7 +210,7 @@ package final class RegistryDirectory: AudienceDirectory {
 
   /// Whether a newer broadcast of its activity overtook it, or its job was cancelled.
   private func find(
-    broadcast job: borrowing PushJob, of parentID: [UInt8], mayPause: Bool, _ scope: AppScope,
+    broadcast job: borrowing PushJob, of parent: AudienceID, mayPause: Bool,
     _ then: @escaping ActivityPages.Then
   ) {
     var left = 2
@@ -229,11 +229,11 @@ package final class RegistryDirectory: AudienceDirectory {
           }
         })
     }
-    activities.find(broadcast: job, in: scope) {
+    activities.find(broadcast: job, in: parent.scope) {
       resolution = $0
       complete()
     }
-    expansions.standing(of: parentID) {
+    expansions.standing(of: parent) {
       standing = $0.mapError { DeviceRegistryFailure($0) }
       complete()
     }
@@ -276,7 +276,7 @@ package final class RegistryDirectory: AudienceDirectory {
     return answers[next - 1]
   }
 
-  package func ask(about job: [UInt8], index: Int) {
+  package func ask(about job: AudienceID, index: Int) {
     openCount += 1
     expansions.standing(of: job) { [weak self] result in
       self?.openCount -= 1
@@ -284,11 +284,11 @@ package final class RegistryDirectory: AudienceDirectory {
     }
   }
 
-  package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? { standings.popLast() }
+  package func nextStanding() -> (index: Int, job: AudienceID, standing: AudienceStanding?)? { standings.popLast() }
 
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
     let bytes = job.bytes
-    guard let scope = RegistryDirectory.scope(of: job) else { return }
+    guard let scope = AudienceID(parentOf: job)?.scope else { return }
     guard let token = Hex.bytes(bytes.span.extracting(job.targets[target].range)) else { return }
     if !job.activity.isEmpty {
       openCount += 1
@@ -306,9 +306,4 @@ package final class RegistryDirectory: AudienceDirectory {
   package func takeUnreadable() -> String? { unreadable.take() }
 
   package func close() { redis.close() }
-
-  private static func scope(of job: borrowing PushJob) -> AppScope? {
-    let bytes = job.bytes
-    return AppScope(app: String(decoding: bytes[job.app.range], as: UTF8.self), environment: job.environment)
-  }
 }

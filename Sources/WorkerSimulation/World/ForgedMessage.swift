@@ -101,7 +101,9 @@ struct ForgedMessage {
         return head + #""liveactivity","activity":"\#(id)","to":{"devices":["forged-device"]},"payload":{"aps":{"#
           + #""timestamp":1,"event":"start","content-state":{},"attributes-type":"A","attributes":{},"alert":"x"}}}"#
       case .update: return head + #""liveactivity","to":{"activity":"\#(id)"},"sequence":1,"# + activity
-      case .settlement: return #"{"settles":"\#(id)","page":0,"position":0,"ends":"aa","ordinals":"1:0,1"}"#
+      case .settlement:
+        return #"{"settles":"\#(id)","app":"com.example.app","environment":"production","page":0,"position":0,"#
+          + #""ends":"aa","ordinals":"1:0,1"}"#
       case .step: return head + #""alert","to":{"devices":["forged-device"]},\#(alert)"#
       case .device:
         return #"{"version":1,"kind":"device","at":1796000000000,"app":"com.example.app","environment":"production","#
