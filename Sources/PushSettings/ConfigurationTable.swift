@@ -14,7 +14,7 @@ extension ConfigurationOption {
       "rabbitmq.prefix", .text(.brokerPrefix), .text("push"), "The prefix of every exchange and queue."),
     ConfigurationOption(
       "rabbitmq.prefetch", .integer(2...65_535), .integer(2000),
-      "Deliveries that a lane may hold unacknowledged, half for each class; this bounds its memory."),
+      "Deliveries that a lane may hold unacknowledged, half for each class; with at most 64 MiB of bodies."),
     ConfigurationOption(
       "rabbitmq.ca_file", .text(.file), .none, "A CA certificate for amqps://, in addition to the system's."),
     ConfigurationOption(

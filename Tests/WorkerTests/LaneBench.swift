@@ -35,6 +35,8 @@ final class LaneBench {
   var unconfirmedCount: Int { lane.unconfirmedCount }
   var isDrained: Bool { lane.isDrained }
   var contradiction: String? { lane.contradiction }
+  var bodyBytesInFlight: Int { lane.bodyBytesInFlight }
+  var idleMilliseconds: Int { lane.idleMilliseconds }
 
   /// Some turns, 5 ms apart.
   func turn(_ count: Int = 4) {

@@ -46,6 +46,8 @@ package struct Lane<
   /// Admitted sends that wait for room, by pool: a full or paused pool does not delay the others.
   var queues: [PoolQueue] = []
   var waitingCount = 0
+  /// Of the deliveries in flight, by class.
+  var bodyBytes = [0, 0]
   /// Jobs with a request on the wire, by class; without orphans.
   var jobsOnWire = [0, 0]
   /// Looks at the pools' shares so far, and when the next one is due; how many pools were stuck at the last one, how many others in use, and
@@ -146,7 +148,7 @@ package struct Lane<
   private mutating func takeBrokerEvents(_ now: Now) {
     var takenCount = 0
     mayHaveMore = false
-    while let event = broker.nextEvent(takesDeliveries: !jobs.isFull) {
+    while let event = broker.nextEvent(takesDeliveries: !isFull) {
       switch event {
       case .delivery(let delivery):
         received(delivery, now)
@@ -174,7 +176,7 @@ package struct Lane<
         isExhausted = true
       }
     }
-    mayHaveMore = jobs.isFull
+    mayHaveMore = isFull
   }
 
   private mutating func received(_ delivery: Delivery, _ now: Now) {
@@ -192,6 +194,7 @@ package struct Lane<
     jobs[ticket].begin(delivery, sentAt: heldUp.earliest(now), now)
     jobs[ticket].copyDelivery(from: &broker, &points, hasRedisTime: clock.hasRedisTime)
     jobs[ticket].judge(settings.isolation)
+    hold(ticket)
     if jobs[ticket].isolation == .isolate {
       isolate(ticket, now)
       return
@@ -202,6 +205,7 @@ package struct Lane<
       holdPossiblePoison(now)
       if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
     }
+    if putOffIfLarge(ticket, now) { return }
     if jobs[ticket].isForAudience {
       enterAudience(ticket, now)
     } else {

@@ -5,7 +5,7 @@ extension Lane {
   /// How long the loop may sleep without events: until an acknowledgement or a deadline may be due.
   package var idleMilliseconds: Int {
     mutating get {
-      if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
+      if (mayHaveMore && !isFull) || (canStartMore && broker.canPublish) { return 0 }
       if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
       return sends.count > 0 || hasPossiblePoison ? 10 : 250
     }

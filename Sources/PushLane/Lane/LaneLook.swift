@@ -47,6 +47,9 @@ extension Lane {
     if openPages.contains(where: { $0 < 0 }) { return "fewer than no pages have devices to start" }
     if isolating < 0 { return "fewer than no deliveries are being isolated" }
     if confirms.count > settings.unconfirmedMaximum { return "\(confirms.count) publishes are not confirmed" }
+    if bodyBytes.contains(where: { $0 < 0 }) || jobs.count == 0 && bodyBytesInFlight > 0 {
+      return "\(bodyBytes) bytes are held, of \(jobs.count) jobs"
+    }
     if jobs.count == 0, sends.count > orphanCount { return "\(sends.count - orphanCount) sends of no job" }
     let delivered = watermarks.reduce(0) { $0 + $1.openCount }
     return epoch != nil && delivered > jobs.count ? "\(delivered) deliveries are open of \(jobs.count) jobs" : nil

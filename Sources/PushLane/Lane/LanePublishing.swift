@@ -260,6 +260,7 @@ extension Lane {
       isolating -= 1
       holdPossiblePoison(clock.now)
     }
+    bodyBytes[Int(jobs[job].tag.jobClass.rawValue)] -= jobs[job].heldBytes
     jobs[job].finish()
     jobs.release(job)
   }

@@ -11,6 +11,14 @@ package struct LaneSettings: Sendable {
   package var deliveriesMaximum: Int { LaneSettings.deliveriesMaximum(ofPrefetch: prefetch) }
   /// Maximum of deliveries in flight: the prefetch of both classes, with a margin for a broker that grants credit twice.
   package var jobsMaximum: Int
+  /// Maximum bytes of the bodies of deliveries in flight, exceeded by one body at most: from there on no delivery is taken, and RabbitMQ waits,
+  /// through TCP. What a class may hold (`largeBytesMaximum`, and as much in small bodies) leaves half of it to those that are being put off.
+  package var bodyBytesMaximum = 64 << 20
+  /// From so many bytes of a class on, its jobs above `smallBodyBytes` go to the retry queues: else they would take memory, or the other
+  /// class's and other apps' place.
+  package var largeBytesMaximum: Int { bodyBytesMaximum / 4 }
+  /// A whole prefetch of such bodies takes no more than `largeBytesMaximum`.
+  package var smallBodyBytes: Int { largeBytesMaximum / deliveriesMaximum }
   /// Maximum of targets in flight, orphans included: a batch takes slots as they become free.
   package var sendsMaximum: Int
   /// Additional targets in flight for the isolated job.

@@ -149,6 +149,31 @@ extension Lane {
     return true
   }
 
+  package var bodyBytesInFlight: Int { bodyBytes[0] + bodyBytes[1] }
+
+  /// No delivery is taken until others have left.
+  var isFull: Bool { mutating get { jobs.isFull || bodyBytes[0] + bodyBytes[1] >= settings.bodyBytesMaximum } }
+
+  /// The bytes of its body count until it leaves.
+  mutating func hold(_ job: Ticket) {
+    jobs[job].heldBytes = jobs[job].job.bytes.count
+    bodyBytes[Int(jobs[job].tag.jobClass.rawValue)] += jobs[job].heldBytes
+  }
+
+  /// A large job whose class holds as many bytes as it may waits as a whole in a retry queue, the longer the older it is, as if its pool were
+  /// crowded: the broker delivers in order, and what came behind it would wait. One for an audience is handed over, which takes no longer.
+  mutating func putOffIfLarge(_ job: Ticket, _ now: Now) -> Bool {
+    guard jobs[job].heldBytes > settings.smallBodyBytes,
+      bodyBytes[Int(jobs[job].tag.jobClass.rawValue)] > settings.largeBytesMaximum,
+      jobs[job].isPart || !jobs[job].isForAudience, mayBePutOff(job),
+      case .again(let delaySeconds) = settings.retry.postpone(
+        stuckMilliseconds: max(0, now.unixMilliseconds &- jobs[job].enqueuedAt) >> Int64(random.next() % 3),
+        jobs[job].times, now: now)
+    else { return false }
+    putOff(job, seconds: delaySeconds, now)
+    return true
+  }
+
   /// A job that is over by a clock that nobody has confirmed yet waits in the first retry queue: Redis or APNs may soon say otherwise.
   mutating func putOffIfUnsure(_ job: Ticket, _ now: Now) -> Bool {
     guard now.monotonic < unsureUntil, !clock.isConfirmed, mayBePutOff(job, evenPoison: true), isOver(job, now) else {

@@ -18,6 +18,8 @@ struct JobSlot: ~Copyable {
   /// When the broker sent it at the earliest, Unix milliseconds: before it was received, where the lane stood still meanwhile.
   private var sentAt: Int64 = 0
   private var isLate: Bool { sentAt < receivedAt }
+  /// Of its body, as they count in the lane's `bodyBytes`.
+  var heldBytes = 0
   /// Why the job cannot be sent; nil for a good one.
   var refusal: String?
   /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
