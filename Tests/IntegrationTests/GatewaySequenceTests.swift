@@ -96,6 +96,55 @@ struct GatewaySequenceTests {
     #expect((-5_000...1_000).contains(try ahead(wrong)), "its clock was corrected")
   }
 
+  /// A job that was answered 503 is posted again, at another gateway, after a newer one: it stays the older one.
+  @Test func anIDThatIsPostedAgain_keepsItsNumber() throws {
+    struct Job: Decodable {
+      let id: String
+      let sequence: Int64?
+    }
+    let rabbitmq = try RabbitMQServer()
+    let first = try GatewayWorld("again", rabbitmq: rabbitmq, isLogged: false)
+    let second = try GatewayWorld("again", rabbitmq: rabbitmq, prefix: first.prefix, isLogged: false)
+    func post(_ id: String, _ world: GatewayWorld) throws -> Int {
+      try world.ask("POST", "/v1/jobs", body: job(id)).status
+    }
+    #expect(try post("confirmed", first) == 202)
+    // Nobody knows whether this one is published; the next one is not.
+    rabbitmq.pause()
+    #expect(try post("unconfirmed", first) == 503)
+    rabbitmq.resume()
+    rabbitmq.kill()
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+        LoopbackHTTP.request("GET", "/readyz", port: first.port)?.status == 503 ? true : nil
+      } == true)
+    let lines = try first.ask(
+      "POST", "/v1/jobs", headers: ["Content-Type: application/x-ndjson"],
+      body: [job("disconnected"), job("disconnected-2")].joined(separator: "\n"))
+    #expect(lines.status == 503, "\(lines.body)")
+    try rabbitmq.start()
+    #expect(first.waitUntilReady(seconds: 60) && second.waitUntilReady(seconds: 60), "\(first.process.log)")
+    #expect(try post("newer", first) == 202)
+    let olderIDs = ["confirmed", "unconfirmed", "disconnected", "disconnected-2"]
+    for id in olderIDs { #expect(try post(id, second) == 202) }
+    var numbers: [String: Set<Int64>] = [:]
+    for message in try first.takeJobs() {
+      let job = try JSONDecoder().decode(Job.self, from: Data(message.body))
+      numbers[job.id, default: []].insert(try #require(job.sequence))
+    }
+    #expect(numbers.values.allSatisfy { $0.count == 1 }, "\(numbers)")
+    let newer = try #require(numbers["newer"]?.first)
+    let older = olderIDs.compactMap { numbers[$0]?.first }
+    #expect(older.count == olderIDs.count && older == older.sorted() && older.allSatisfy { $0 < newer }, "\(numbers)")
+    // Another app's job with the same id is another one.
+    let admin = try first.makeKey(["--scope", "admin"])
+    let other = job("disconnected").replacing("com.example.app", with: "com.example.other")
+    #expect(try second.ask("POST", "/v1/jobs", key: admin, body: other).status == 202)
+    let message = try #require(try first.takeJobs().last)
+    let sequence = try JSONDecoder().decode(Job.self, from: Data(message.body)).sequence ?? 0
+    #expect(sequence > newer, "\(sequence)")
+  }
+
   @Test func numbersGrow_atWhicheverGateway() throws {
     let redis = try RedisServer()
     let first = try GatewayWorld("sequence", redisURL: redis.url)

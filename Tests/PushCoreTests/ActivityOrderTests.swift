@@ -110,7 +110,10 @@ import Testing
 
     private func isNewest(_ job: Job) -> Bool {
       job.kind != .start
-        && !ends.contains { $0.key.kind != .start && $0.value == .sent && $0.key.sequence > job.sequence }
+        && !ends.contains { other, end in
+          guard end == .sent, other.kind != .start, other != job else { return false }
+          return other.kind == .end || job.kind == .update && other.sequence > job.sequence
+        }
     }
   }
 
@@ -162,6 +165,23 @@ import Testing
       }
     }
     #expect(played > 0)
+  }
+
+  /// The same where the end has a smaller number than some updates.
+  @Test(arguments: 1...4, [false, true]) func theEndWinsInEveryOrder(updates: Int, isFirst: Bool) throws {
+    let updates = (0..<updates).map { Job(kind: .update, sequence: Int64($0) * 2 + 3) }
+    let end = Job(kind: .end, sequence: isFirst ? 2 : 4)
+    let start = Job(kind: .start, sequence: 0)
+    for order in Self.permutations(updates + [end, start]) {
+      for appAt in [0, order.count / 2, order.count] {
+        var world = World()
+        try world.play(order, appAt: appAt)
+        let told = Told(order: order, appAt: appAt, ends: world.ends)
+        #expect(world.ends.count == order.count && world.ends[end] == .sent, "\(told)")
+        // A device that was not started before the end shows nothing.
+        #expect(world.shown.allSatisfy { $0 == nil || $0?.job == end }, "\(told)")
+      }
+    }
   }
 
   // MARK: traces
@@ -242,11 +262,42 @@ import Testing
     #expect(try trace.isTaken(1, sequence: 5, isEnd: true), "the end again")
   }
 
-  @Test func anOlderEnd_isSuperseded() throws {
+  /// The clock of who ends it may be behind that of who updates it: the activity has ended, whichever of both comes first.
+  @Test(arguments: [true, false]) func anEndWithASmallerNumber_endsItAsWell(endIsFirst: Bool) throws {
     var trace = try Trace()
-    #expect(try trace.isTaken(1, sequence: 5))
-    #expect(try trace.take(2, sequence: 4, isEnd: true) == .superseded(number: 0, by: 2))
-    #expect(try trace.isTaken(3, sequence: 6))
+    #expect(try trace.isTaken(1, sequence: 2))
+    for isEnd in [endIsFirst, !endIsFirst] {
+      switch (isEnd, endIsFirst) {
+      case (true, _): #expect(try trace.isTaken(2, sequence: 4, isEnd: true))
+      case (false, false): #expect(try trace.isTaken(3, sequence: 6))
+      case (false, true): #expect(throws: ActivityRefusal.ended) { try trace.take(3, sequence: 6) }
+      }
+    }
+    #expect(trace.activity?.phase(now: trace.now) == .ended && trace.activity?.content?.isEnd == true)
+    #expect(trace.activity?.content?.place == 4, "its own: others are compared with the end alone")
+    #expect(try trace.isTaken(2, sequence: 4, isEnd: true), "the end again")
+    #expect(throws: ActivityRefusal.ended) { try trace.take(4, sequence: 5) }
+    #expect(throws: ActivityRefusal.ended) { try trace.take(5, sequence: 7) }
+    guard case .superseded(number: 0, _) = try trace.take(6, sequence: 3) else {
+      return #expect(Bool(false), "it is older than the end")
+    }
+    #expect(try trace.isTaken(7, sequence: 5, isEnd: true), "a newer end")
+    guard case .superseded(number: 0, _) = try trace.take(8, sequence: 4, isEnd: true) else {
+      return #expect(Bool(false), "an older one")
+    }
+  }
+
+  /// It shows the newest state there is, which is newer than itself.
+  @Test func anEndWithoutState_afterANewerUpdate_showsThat() throws {
+    var trace = try Trace()
+    guard case .begun = try trace.revise(1, 6, at: 5_000),
+      case .waits(let end, milliseconds: 2_000) = try trace.revise(2, 4, showsLast: true, at: 9_000)
+    else { return #expect(Bool(false)) }
+    #expect(trace.activity?.content?.shownPlace == 6)
+    #expect(try trace.revise(3, 3, at: 9_500) == .superseded(number: 0, by: end.number))
+    #expect(trace.activity?.content?.shownPlace == 6, "older than what it shows")
+    let begun = ActivityState.begin(&trace.activity, number: end.number, now: Self.now + 11_000)
+    #expect(begun == .begun(end))
   }
 
   @Test func redelivered_keepsItsPlace() throws {

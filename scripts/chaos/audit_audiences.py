@@ -151,7 +151,7 @@ def _audit_activities(verdict, jobs, parents, parts, activities, windows):
         if job.kind == "start":
             starts[_key(job)] = job
         elif job.kind in ("update", "end") and {one.outcome for one in parents[job.id]} != {"invalid"}:
-            newest[_key(job)] = max(newest.get(_key(job), job), job, key=lambda one: one.number)
+            newest[_key(job)] = max(newest.get(_key(job), job), job, key=lambda one: (one.kind == "end", one.number))
     shown = collections.defaultdict(list)
     for activity in activities:
         shown[activity["app"], activity["id"], activity["device"]].append(activity)

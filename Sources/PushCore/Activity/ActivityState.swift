@@ -164,7 +164,8 @@ package struct ActivityState: Hashable, Sendable {
     case early
   }
 
-  /// A job updates or ends the activity for all its members. The newest job by its order decides what they show, whenever it comes.
+  /// A job updates or ends the activity for all its members. The newest update by its order decides what they show, whenever it comes; an end
+  /// ends it also after a newer update: where two producers' clocks differ, the activity would be shown for ever.
   /// - Parameters:
   ///   - showsLast: it is an end without a content state, which shows the last one.
   ///   - mayWait: for its start, if the activity is not known.
@@ -181,7 +182,8 @@ package struct ActivityState: Hashable, Sendable {
     case .new: break
     }
     let newest = state.content?.place ?? 0
-    if let content = state.content, order.isOlder(than: newest) {
+    let isOlder = order.isOlder(than: newest)
+    if let content = state.content, isOlder, !isEnd || content.isEnd {
       if !isEnd, !content.isBegun, let shown = content.shownPlace, !order.isOlder(than: shown) {
         // Another place than before, although it may be as new: the caller stores its state where this changes.
         state.content?.shownPlace = max(order.place(after: shown), shown &+ 1)
@@ -193,7 +195,7 @@ package struct ActivityState: Hashable, Sendable {
     let waits = showsLast && order.isNumbered ? lastStateSeconds : 0
     let revision = state.next(job, &jobs, now + waits * 1_000)
     state.content = Content(
-      revision: revision, place: order.place(after: newest), isEnd: isEnd,
+      revision: revision, place: order.place(after: isOlder ? 0 : newest), isEnd: isEnd,
       shownPlace: showsLast ? newest : nil,
       isBegun: false)
     if isEnd { state.storedPhase = .ended }

@@ -90,14 +90,14 @@ package final class GatewayBackendLoop {
   /// Publishes messages for a key, numbered in their order where that matters.
   /// - Parameter owner: the id of the key.
   func publish(_ messages: [GatewayMessage], of owner: String, then: @escaping ([PublishResult]) -> Void) {
-    let count = messages.count(where: \.needsSequence)
-    guard count > 0 else { return publisher.publish(messages, of: owner, then: then) }
-    sequences.take(count) { [publisher] first in
-      guard var number = first else { return publisher.publish(messages, of: owner, then: then) }
+    let names = messages.compactMap(\.numberedName)
+    guard !names.isEmpty else { return publisher.publish(messages, of: owner, then: then) }
+    sequences.take(names) { [publisher] numbers in
+      guard let numbers else { return publisher.publish(messages, of: owner, then: then) }
       var messages = messages
+      var next = numbers.makeIterator()
       for index in messages.indices where messages[index].needsSequence {
-        messages[index].setSequence(number)
-        number += 1
+        if let number = next.next() { messages[index].setSequence(number) }
       }
       publisher.publish(messages, of: owner, then: then)
     }
@@ -105,7 +105,7 @@ package final class GatewayBackendLoop {
 
   /// The time that a registration is dated with, Unix milliseconds: not before one that was answered earlier, at whichever gateway.
   func takeTime(then: @escaping (Int64) -> Void) {
-    sequences.take(1) { [loop] in then($0.map { $0 / 1_000 } ?? loop.now.unixMilliseconds) }
+    sequences.take([""]) { [loop] in then($0?.first.map { $0 / 1_000 } ?? loop.now.unixMilliseconds) }
   }
 
   /// What the gateway knows about a job.

@@ -18,6 +18,12 @@ package struct GatewayMessage: Sendable {
     self.needsSequence = needsSequence
   }
 
+  /// For its number, which its id keeps; nil: it gets none.
+  var numberedName: String? {
+    guard needsSequence, case .job(_, let id, let scope, _) = kind else { return nil }
+    return "\(scope.app):\(scope.environment.name):\(id)"
+  }
+
   mutating func setSequence(_ number: Int64) {
     body = JobSequence.adding(number, to: body)
   }

@@ -20,6 +20,9 @@ struct GatewayRedisKeys: Sendable {
   /// The last `sequence` that a gateway took for a job.
   var sequence: String { "\(prefix){gateway}:sequence" }
 
+  /// A hash: `<app>:<environment>:<id>` of a job that a gateway numbered in this period → its number.
+  func numbers(period: Int64) -> String { "\(prefix){gateway}:numbers:\(period)" }
+
   /// The answer to a request with this idempotency key, or a mark that the request is in progress.
   func idempotency(_ key: APIKey, _ route: String, _ idempotency: IdempotencyKey) -> String {
     "\(prefix)gateway:idempotency:\(key.id):\(route):\(idempotency.text)"

@@ -9,7 +9,7 @@ import PushStores
 final class SequenceSource {
   private let loop: EventLoop
   private let redis: RedisClient
-  private let key: String
+  private let names: GatewayRedisKeys
   private var clock = SequenceClock()
   private let notice: (Logger.Level, String) -> Void
   /// Requests that wait for their numbers.
@@ -25,19 +25,39 @@ final class SequenceSource {
   /// Numbers that this gateway gave by its own clock, and that are so far ahead of Redis', do not count any more: its clock was wrong.
   private static let aheadMicroseconds: Int64 = 1_000_000
 
-  /// KEYS: the last number. ARGV: how many numbers, the largest that the gateway knows, how far ahead that may be.
+  /// A job's id keeps its first number for so long, and up to as much again: asked for once more after a failure, it would be newer than what
+  /// was posted meanwhile.
+  private static let keptMilliseconds: Int64 = 600_000
+
+  /// KEYS: the last number, the numbers of this period and of the one before. ARGV: the largest number that the gateway knows, how far ahead
+  /// that may be, how long a period's numbers are kept (s), then for each number the name that keeps it (empty: none).
   ///
-  /// Replies the first one. A last number from more than a minute ahead does not count: Redis' own clock was wrong.
+  /// Replies the numbers, and behind them the last one. What is from more than a minute ahead does not count: Redis' own clock was wrong.
   static let script = LuaScript(
     """
     local time = redis.call('TIME')
     local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-    local last, known = tonumber(redis.call('GET', KEYS[1]) or '0') or 0, tonumber(ARGV[2])
+    local last, known = tonumber(redis.call('GET', KEYS[1]) or '0') or 0, tonumber(ARGV[1])
     if last > now + 60000000 then last = 0 end
-    if known <= now + tonumber(ARGV[3]) then last = math.max(last, known) end
-    local first = math.max(now, last + 1)
-    redis.call('SET', KEYS[1], string.format('%.0f', first + tonumber(ARGV[1]) - 1))
-    return string.format('%.0f', first)
+    if known <= now + tonumber(ARGV[2]) then last = math.max(last, known) end
+    local next, numbers, isKept = math.max(now, last + 1), {}, false
+    for index = 4, #ARGV do
+      local name, number = ARGV[index], false
+      if name ~= '' then number = redis.call('HGET', KEYS[2], name) or redis.call('HGET', KEYS[3], name) end
+      if not number or (tonumber(number) or math.huge) > now + 60000000 then
+        number = string.format('%.0f', next)
+        next = next + 1
+        if name ~= '' then
+          redis.call('HSET', KEYS[2], name, number)
+          isKept = true
+        end
+      end
+      numbers[#numbers + 1] = number
+    end
+    numbers[#numbers + 1] = string.format('%.0f', next - 1)
+    redis.call('SET', KEYS[1], numbers[#numbers])
+    if isKept then redis.call('EXPIRE', KEYS[2], ARGV[3]) end
+    return numbers
     """)
 
   /// - Parameter notice: receives the beginning and the end of each time without Redis' numbers.
@@ -47,41 +67,52 @@ final class SequenceSource {
     self.notice = notice
     self.loop = loop
     self.redis = redis
-    key = names.sequence
+    self.names = names
   }
 
-  /// - Parameter then: receives the first of so many numbers in a row; nil: nobody knows the time.
-  func take(_ count: Int, then: @escaping (Int64?) -> Void) {
-    guard redis.isConnected else { return then(ownNumbers(count)) }
+  /// - Parameters:
+  ///   - jobs: for each number the name that keeps it (`GatewayMessage.numberedName`); empty: none.
+  ///   - then: receives the numbers; nil: nobody knows the time.
+  func take(_ jobs: [String], then: @escaping ([Int64]?) -> Void) {
+    guard redis.isConnected else { return then(ownNumbers(jobs.count)) }
     openCount += 1
     var timer: TimerToken?
     var isAnswered = false
-    let answer = { [self] (first: Int64?) in
+    let answer = { [self] (numbers: [Int64]?) in
       guard !isAnswered else { return }
       isAnswered = true
       openCount -= 1
       if let timer { loop.cancel(timer) }
-      then(first ?? ownNumbers(count))
+      then(numbers ?? ownNumbers(jobs.count))
     }
     var arguments = RedisArguments()
-    arguments.append(count)
     arguments.append("\(clock.last)")
     arguments.append("\(SequenceSource.aheadMicroseconds)")
-    redis.run(SequenceSource.script, keys: [key], arguments) { [self] result in
-      guard case .success(let reply) = result, let first = reply.text.flatMap({ Int64($0) }),
-        0...Limits.sequenceMaximum ~= first
+    arguments.append(Int(2 * SequenceSource.keptMilliseconds / 1_000))
+    for job in jobs { arguments.append(job) }
+    let period = loop.now.unixMilliseconds / SequenceSource.keptMilliseconds
+    let keys = [names.sequence, names.numbers(period: period), names.numbers(period: period - 1)]
+    redis.run(SequenceSource.script, keys: keys, arguments) { [self] result in
+      guard case .success(let reply) = result, var numbers = SequenceSource.numbers(reply, count: jobs.count + 1),
+        let last = numbers.popLast()
       else { return answer(nil) }
-      let last = first + Int64(count) - 1
       if ownInARow > 0, clock.last > last + SequenceSource.aheadMicroseconds { clock = SequenceClock() }
       clock.follow(last)
       numberedByRedis()
-      answer(first)
+      answer(numbers)
     }
     timer = loop.schedule(afterMilliseconds: SequenceSource.waitMilliseconds) { answer(nil) }
   }
 
+  /// nil: no numbers that a gateway can have given.
+  private static func numbers(_ reply: RedisReply, count: Int) -> [Int64]? {
+    guard case .array(let values) = reply, values.count == count else { return nil }
+    let numbers = values.compactMap { $0.text.flatMap { Int64($0) } }
+    return numbers.count == count && numbers.allSatisfy { 0...Limits.sequenceMaximum ~= $0 } ? numbers : nil
+  }
+
   /// nil: its clock may be hours off. A number that is too large would make later jobs old for as long.
-  private func ownNumbers(_ count: Int) -> Int64? {
+  private func ownNumbers(_ count: Int) -> [Int64]? {
     if ownInARow == 0 {
       notice(
         .warning,
@@ -98,7 +129,8 @@ final class SequenceSource {
     ownInARow += count
     ownCount += UInt64(count)
     guard loop.hasRedisTime else { return nil }
-    return clock.take(count, now: loop.now.unixMilliseconds * 1_000)
+    let first = clock.take(count, now: loop.now.unixMilliseconds * 1_000)
+    return (0..<Int64(count)).map { min(first + $0, Limits.sequenceMaximum) }
   }
 
   private func numberedByRedis() {

@@ -50,7 +50,7 @@ extension AudienceAuditor {
   }
 
   /// A newer job of its activity came before its outcome: one with a larger number. Messages without one tell the second of their publication:
-  /// an end, for all or for some, gives way only to one of a later second; an update also to one of its own second, which came while it waited
+  /// an end, for all or for some, gives way only to an end of a later second; an update also to one of its own second, which came while it waited
   /// for its timestamp.
   func isOvertaken(_ job: Job) -> Bool {
     let second = job.publishedAt / 1_000
@@ -69,12 +69,11 @@ extension AudienceAuditor {
     switch job.job.push {
     case nil, .start: return false
     case .update: return isThere([.update, .end], from: second)
-    case .end: return isThere([.update], from: second + 1)
-    case .leave: return isThere([.end], from: second + 1)
+    case .end, .leave: return isThere([.end], from: second + 1)
     }
   }
 
-  /// The job with an activity's largest sequence, among updates and ends. Where they have none: the one with its highest revision, among updates
+  /// The end with an activity's largest sequence, else the update. Where they have none: the one with its highest revision, among updates
   /// and ends that were not overtaken or refused. nil also where no outcome tells the revision of a job that may be lost.
   func newest(_ activity: String) -> Job? {
     let numbered = jobs.values.filter {
@@ -97,7 +96,8 @@ extension AudienceAuditor {
 
   /// The producer's order decides, whatever the order of arrival was. A job whose activity was not known is none of its states.
   private func newest(of jobs: [Job]) -> Job? {
-    for job in jobs.sorted(by: { ($0.job.sequence ?? 0) > ($1.job.sequence ?? 0) }) {
+    func place(_ job: Job) -> (Int, Int64) { (job.job.push == .end ? 1 : 0, job.job.sequence ?? 0) }
+    for job in jobs.sorted(by: { place($0) > place($1) }) {
       if job.mayBeLost { return nil }
       if job.outcomes.isEmpty || !job.outcomes.allSatisfy({ $0.contains("is not known") }) { return job }
     }
