@@ -49,7 +49,8 @@ package struct ServiceAddress: Hashable, Sendable {
     self.password = password
   }
 
-  /// A URL (or several, in a list) with `***` instead of every password.
+  /// A URL (or several, in a list) with `***` instead of every password, and of a user name alone: it may be a password whose colon was
+  /// forgotten.
   package static func redacted(_ text: String) -> String {
     var result = ""
     var rest = Substring(withoutSentinelPassword(text))
@@ -60,11 +61,8 @@ package struct ServiceAddress: Hashable, Sendable {
       let end = rest.firstRange(of: "://")?.lowerBound ?? rest.endIndex
       guard let mark = rest[..<end].lastIndex(of: "@") else { continue }
       let login = rest[..<mark]
-      if let colon = login.firstIndex(of: ":") {
-        result += login[..<colon] + ":***"
-      } else {
-        result += login
-      }
+      if let colon = login.firstIndex(of: ":") { result += login[...colon] }
+      result += "***"
       rest = rest[mark...]
     }
     return result + rest

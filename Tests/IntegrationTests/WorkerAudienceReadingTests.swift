@@ -174,6 +174,49 @@ extension WorkerAudienceTests {
     #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
   }
 
+  /// The end of an activity for some devices, whose outcome names those that nothing can tell. Another program's value is where the activity is.
+  @Test func anEndWhoseActivityCannotBeRead_completesAfterItsTime() throws {
+    let world = try AudienceWorld("unread")
+    try world.registry.register(0..<1)
+    let job = world.registry.job("leave")
+    let body =
+      #"{"version":1,"id":"leave","app":"com.example.app","push_type":"liveactivity","activity":"ride","revision":2,"#
+      + #""to":{"devices":["d-0"]},"payload":{"aps":{"event":"end","timestamp":1,"content-state":{}}}}"#
+    let _: ExpansionStore.Opening = try world.registry.wait {
+      world.registry.store.open(
+        job, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(), body: Array(body.utf8),
+        then: $0)
+    }
+    _ = try world.registry.wait {
+      world.registry.store.fix(job, step: 0, pages: [], counted: 0, next: nil, ordinals: 1, then: $0)
+    }
+    let tag = "\(world.world.prefix):{devices:production:com.example.app}:"
+    try RedisServer.shared().cli(["SET", "\(tag)a:h:ride", "another program's"])
+    let admin = try AMQPAdmin(patientURL: world.world.rabbitmq.url)
+    defer { admin.close() }
+    let worker = try world.world.startWorker()
+    #expect(world.world.waitUntilReady(), "\(worker.log)")
+    func publish(hoursAgo hours: Int64) throws {
+      let properties = AMQPProperties()
+      properties.addHeader(
+        "x-herald-first-seen", (Int64(Date().timeIntervalSince1970) - hours * 3_600) * 1_000)
+      try admin.publish(
+        to: AMQPExchange("", isMandatory: true), routingKey: "\(world.world.prefix).expansions", properties: properties,
+        body: Array(body.utf8))
+      try admin.waitForConfirms()
+    }
+    try publish(hoursAgo: 0)
+    #expect(worker.waitForLine("audiences wait"), "\(worker.log)")
+    #expect(try world.take().isEmpty, "it may be read yet")
+    try publish(hoursAgo: 48)
+    let end = try world.waitForEnd(of: "leave")
+    #expect(end.outcome == "completed" && end.summary == ["devices": 0], "\(end)")
+    #expect(
+      end.detail?.hasPrefix("what its activity shows is not known: a key under \(tag) cannot be read: ") ?? false,
+      "\(end)")
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+  }
+
   /// An analyst's queue is full: the end of a job waits, and is told once its limit is lifted.
   @Test func anEndThatTheResultsRefuse_isToldOnceTheyTakeIt() throws {
     let world = try AudienceWorld("full")

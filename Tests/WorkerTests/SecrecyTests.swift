@@ -49,6 +49,14 @@ import Testing
     """
   }
 
+  @Test func aUserNameAloneMayBeAPassword() {
+    for scheme in ["redis", "rediss-cluster", "amqp", "http"] {
+      #expect(ServiceAddress.redacted("\(scheme)://hunter2@h:1/0") == "\(scheme)://***@h:1/0")
+    }
+    #expect(ServiceAddress.redacted("amqp://u:hunter2@h1,amqp://hunter2@h2/v") == "amqp://u:***@h1,amqp://***@h2/v")
+    #expect(ServiceAddress.redacted("redis://h:1/0") == "redis://h:1/0")
+  }
+
   @Test func aSentinelsPasswordIsHidden() {
     let url = "rediss-sentinel://me:one@a:1,b:2/main?sentinel_user=x&sentinel_password=t@w:o&sentinel_tls=no"
     let shown = "rediss-sentinel://me:***@a:1,b:2/main?sentinel_user=x&sentinel_password=***&sentinel_tls=no"

@@ -36,7 +36,7 @@ extension ExpansionRunner {
       } then: { [self] result in
         guard !delivery.isGone else { return }
         switch result {
-        case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
+        case .failure(let failure): later(ReadingFailure(failure).redis)
         case .success(.isOlder): then(nil, [])
         case .success(.restored): sendOwed(job, stays: false) { [self] in broadcastRestored(job) }
         case .success(.stays(let isEnd)):
@@ -71,20 +71,20 @@ extension ExpansionRunner {
     ) { [self] part in
       guard !delivery.isGone else { return }
       switch part {
-      case .failed(let failure): later(RedisClient.Failure(text: failure.text))
-      case .refused(let text): later(RedisClient.Failure(text: text))
+      case .failed(let failure): later(failure.redis)
+      case .refused(let text): later(ReadingFailure(unreadable: text).redis)
       case .found(let ordinals, _, _, _):
         devices.fingerprints(of: ordinals, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
-          case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
+          case .failure(let failure): later(ReadingFailure(failure).redis)
           case .success(let fingerprints):
             activities.comeBack(
               ordinals, devices: fingerprints, to: activity, in: step.scope, number: revision
             ) { [self] result in
               guard !delivery.isGone else { return }
               switch result {
-              case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
+              case .failure(let failure): later(ReadingFailure(failure).redis)
               case .success(nil): keep(job, as: .leave) { then($0, []) }
               case .success(let owed?): publish(owed.body, to: owed.members, job) { then(nil, []) }
               }
@@ -143,7 +143,7 @@ extension ExpansionRunner {
       activities.members(of: job.activity, in: job.step.scope, live.ordinals) { [self] result in
         guard !job.delivery.isGone else { return }
         switch result {
-        case .failure(let failure): job.later(RedisClient.Failure(text: "\(failure)"))
+        case .failure(let failure): job.later(ReadingFailure(failure).redis)
         case .success(let members):
           let isTaken = members.contains { $0.map { $0.sent == job.revision && $0.way == .lateTaken } ?? false }
           if isTaken || !live.hasMore { return then(true, isTaken) }
@@ -157,7 +157,7 @@ extension ExpansionRunner {
     activities.live(job.activity, in: job.step.scope, after: after, limit: ExpansionRunner.membersAtOnce) { result in
       guard !job.delivery.isGone else { return }
       switch result {
-      case .failure(let failure): job.later(RedisClient.Failure(text: "\(failure)"))
+      case .failure(let failure): job.later(ReadingFailure(failure).redis)
       case .success(let live): then(live)
       }
     }
@@ -172,7 +172,7 @@ extension ExpansionRunner {
       ) { [self] result in
         guard !job.delivery.isGone else { return }
         switch result {
-        case .failure(let failure): job.later(RedisClient.Failure(text: "\(failure)"))
+        case .failure(let failure): job.later(ReadingFailure(failure).redis)
         case .success(let owed):
           publish(owed.body, to: owed.members, job) { [self] in
             if live.hasMore { sendOwed(job, stays: stays, after: last, then: then) } else { then() }
@@ -189,12 +189,12 @@ extension ExpansionRunner {
     devices.epoch(in: job.step.scope) { [self] result in
       guard !job.delivery.isGone else { return }
       switch result {
-      case .failure(let failure): job.later(RedisClient.Failure(text: "\(failure)"))
+      case .failure(let failure): job.later(ReadingFailure(failure).redis)
       case .success(let epoch):
         devices.records(of: members.map(\.ordinal), epoch: epoch, in: job.step.scope) { [self] result in
           guard !job.delivery.isGone else { return }
           switch result {
-          case .failure(let failure): job.later(RedisClient.Failure(text: "\(failure)"))
+          case .failure(let failure): job.later(ReadingFailure(failure).redis)
           case .success(let records): job.delivery.publish(pages(body, members, records, job), then: then)
           }
         }
@@ -228,7 +228,7 @@ extension ExpansionRunner {
     activities.newest(job.activity, in: job.step.scope) { [self] result in
       guard !job.delivery.isGone else { return }
       switch result {
-      case .failure(let failure): job.later(RedisClient.Failure(text: "\(failure)"))
+      case .failure(let failure): job.later(ReadingFailure(failure).redis)
       case .success(let newest):
         guard let newest, let channel = newest.activity.channel, newest.activity.newerThanStart != nil else {
           return job.then(nil, [])

@@ -58,7 +58,7 @@ extension ExpansionRunner {
     activities.newest(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
-      case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
+      case .failure(let failure): later(ReadingFailure(failure).redis)
       case .success(let newest):
         guard let newest, let channel = newest.activity.channel, newest.activity.newerThanStart != nil else {
           return then([])
@@ -103,20 +103,20 @@ extension ExpansionRunner {
     ) { [self] part in
       guard !delivery.isGone else { return }
       switch part {
-      case .failed(let failure): later(RedisClient.Failure(text: failure.text))
-      case .refused(let text): later(RedisClient.Failure(text: text))
+      case .failed(let failure): later(failure.redis)
+      case .refused(let text): later(ReadingFailure(unreadable: text).redis)
       case .found(let ordinals, _, _, let epoch):
         activities.outOfReach(ordinals, of: id, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
-          case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
+          case .failure(let failure): later(ReadingFailure(failure).redis)
           case .success([]): then(nil)
           case .success(let left):
             let named = Array(left.prefix(ExpansionRunner.namedMaximum))
             devices.records(of: named, epoch: epoch, in: step.scope) { result in
               guard !delivery.isGone else { return }
               switch result {
-              case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
+              case .failure(let failure): later(ReadingFailure(failure).redis)
               case .success(let records):
                 then(ExpansionRunner.outOfReach(records.compactMap { $0?.id }, count: left.count))
               }

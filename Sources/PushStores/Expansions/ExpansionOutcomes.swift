@@ -36,13 +36,28 @@ extension ExpansionRunner {
           case .failure(let failure): later(failure)
           case .success(nil): then()
           case .success(.some(let body)):
-            endActivityJob(progress, body, delivery, orElse: later) { [self] detail, broadcasts in
+            let orElse = { [self] (failure: RedisClient.Failure) in
+              guard let detail = unread(failure, job.scope, delivery) else { return later(failure) }
+              publishOutcome(job, progress, body, detail, [], delivery, then)
+            }
+            endActivityJob(progress, body, delivery, orElse: orElse) { [self] detail, broadcasts in
               publishOutcome(job, progress, body, detail, broadcasts, delivery, then)
             }
           }
         }
       }
     }
+  }
+
+  /// What the outcome says of an activity that could not be read for as long as jobs are retried: what is wrong may be wrong for good, such as
+  /// another program's value in a key. nil: it is read again.
+  private func unread(
+    _ failure: RedisClient.Failure, _ scope: AppScope, _ delivery: ExpansionDelivery
+  ) -> String? {
+    let age = loop.now.unixMilliseconds - delivery.firstSeen
+    guard failure.isForeignData, age >= settings.retry.ageMaximumSeconds * 1_000 else { return nil }
+    let tag = RegistryKeys(prefix: settings.prefix, scope: scope).tag
+    return "what its activity shows is not known: a key under \(tag) cannot be read: \(failure.text)"
   }
 
   /// A job that is completed was published again: its outcome is, as long as Redis knows its summary.
@@ -68,7 +83,7 @@ extension ExpansionRunner {
         guard step.isLeave, let id = step.activity, !progress.isDryRun else { return tell(nil) }
         // Found anew: Redis keeps no names of devices for it.
         nameOutOfReach(step, id, progress, delivery) { [self] in
-          again(delivery, step, $0.text)
+          if let detail = unread($0, step.scope, delivery) { tell(detail) } else { again(delivery, step, $0.text) }
         } then: {
           tell($0)
         }

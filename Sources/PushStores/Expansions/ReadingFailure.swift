@@ -36,4 +36,7 @@ struct ReadingFailure: Hashable {
       case .redis: false
       }
   }
+
+  /// The same for what may wait for Redis.
+  var redis: RedisClient.Failure { RedisClient.Failure(text: text, isForeignData: isUnreadable) }
 }
