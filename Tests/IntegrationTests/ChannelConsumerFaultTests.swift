@@ -140,7 +140,7 @@ struct ChannelConsumerFaultTests {
     #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
     try world.liftLimit(of: full)
     #expect(
-      worker.waitForLine("results takes messages again", seconds: 40), "\(worker.log)")
+      worker.waitForLine("results takes messages of com.example.app again", seconds: 40), "\(worker.log)")
     #expect(try replies(take(1, from: full, world).filter { $0.correlationID == "c" }).map(\.id) == ["ensure-cup"])
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }

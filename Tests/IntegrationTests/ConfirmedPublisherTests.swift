@@ -136,6 +136,39 @@ struct ConfirmedPublisherTests {
     #expect(bench.turn { bench.publisher.takes(message) })
   }
 
+  /// A queue of an analyst that gets them is full. Those of other apps go on.
+  @Test func resultsOfOneApp_areRefusedAlone() throws {
+    let bench = try Bench()
+    let admin = try AMQPAdmin(patientURL: RabbitMQServer.shared().url)
+    defer { admin.close() }
+    #expect(bench.turn { bench.publisher.isReady })
+    let (results, queue) = ("\(bench.prefix).results", "\(bench.prefix).analyst")
+    try admin.perform(
+      .declareQueue(
+        name: queue,
+        arguments: [AMQPArgument("x-max-length", .number(1)), AMQPArgument("x-overflow", .text("reject-publish"))]))
+    try admin.perform(.bind(queue: queue, exchange: results, routingKey: "*.*.com.example.full"))
+    var ended: [String: Int] = [:]
+    var published = 0
+    func publish(_ count: Int, of app: String) {
+      for _ in 0..<count {
+        let message = ConfirmedPublisher.Message(
+          exchange: AMQPExchange(results, isMandatory: true), routingKey: Array("completed.production.\(app)".utf8),
+          describe: { _, _ in if app == "com.example.full" { published += 1 } },
+          then: { _ in ended[app, default: 0] += 1 })
+        bench.publisher.publish([1], as: message)
+      }
+    }
+    publish(20, of: "com.example.full")
+    #expect(bench.turn { bench.notices.contains { $0.contains("results refuses messages of com.example.full") } })
+    publish(20, of: "com.example.app")
+    #expect(bench.turn { ended["com.example.app"] == 20 }, "\(ended)")
+    #expect(ended["com.example.full", default: 0] < 20 && published < 20 + 10, "\(published) were published")
+    try admin.perform(.deleteQueue(name: queue))
+    #expect(bench.turn { ended["com.example.full"] == 20 }, "\(ended)")
+    #expect(published <= 20 + 10 + 20)
+  }
+
   /// Of those that hold something up, few wait for a queue that refuses for long; the others end, for their owner to put them elsewhere.
   @Test func fewWaitForAQueueThatRefuses() throws {
     let server = try RabbitMQServer.shared()

@@ -226,7 +226,7 @@ extension WorkerAudienceTests {
     try world.publish("nobody", to: #"{"users":["unknown"]}"#)
     #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
     try world.world.liftLimit(of: full)
-    #expect(worker.waitForLine("results takes messages again", seconds: 40), "\(worker.log)")
+    #expect(worker.waitForLine("results takes messages of com.example.app again", seconds: 40), "\(worker.log)")
     let ends = try world.world.outside.drain(full).compactMap {
       try? JSONDecoder().decode(AudienceOutcome.self, from: Data($0.body))
     }

@@ -218,7 +218,7 @@ struct WorkerBrokerFaultTests {
     #expect(world.waitUntilReady(), "\(worker.log)")
     try world.publishJobs(0..<100)
     #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
-    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).results\"} 1\n"
+    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).results\",app=\"com.example.app\"} 1\n"
     let isTold = ChildProcess.poll(timeoutMilliseconds: 5_000, everyMilliseconds: 100) {
       world.admin("/metrics")?.body.contains(metric) == true ? true : nil
     }
@@ -244,6 +244,63 @@ struct WorkerBrokerFaultTests {
     #expect(outcomes.values.reduce(0, +) <= 220, "\(outcomes.values.reduce(0, +)) outcomes of 100 jobs")
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
     #expect(try world.simulator.counters().duplicateIDs == 0)
+  }
+
+  /// It gets one app's outcomes alone. That app's jobs do not take the prefetch, and another one's outcomes come at once.
+  @Test func aFullQueueOfOneAppsOutcomes_holdsUpNoOtherApp() throws {
+    let world = try WorkerWorld("app-full")
+    let queue = "\(world.prefix).analyst"
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
+    defer { admin.close() }
+    try admin.perform(
+      .declareQueue(
+        name: queue,
+        arguments: [AMQPArgument("x-max-length", .number(1)), AMQPArgument("x-overflow", .text("reject-publish"))]))
+    try admin.perform(.bind(queue: queue, exchange: "\(world.prefix).results", routingKey: "*.*.com.example.full"))
+    let credential = """
+      \u{20} - name: other
+          team_id: \(world.simulator.teamID)
+          key_id: \(world.simulator.keyID)
+          key_file: "\(world.simulator.keyFile)"
+          environments: [production]
+          apps: [com.example.full]
+      limits:
+      """
+    let worker = try world.startWorker(
+      configuration: world.configuration().replacing("limits:", with: credential))
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    func publish(_ numbers: Range<Int>) throws {
+      let jobs = numbers.map {
+        world.job("full-\($0)", number: 1_000 + $0).replacing("com.example.app", with: "com.example.full")
+      }
+      let enqueued = try world.herald(["enqueue"], input: jobs.joined(separator: "\n") + "\n")
+      #expect(enqueued.status == 0, "\(enqueued.errors)")
+    }
+    try publish(0..<200)
+    #expect(worker.waitForLine("results refuses messages of com.example.full", seconds: 20), "\(worker.log)")
+    // That app's later jobs come between the others'.
+    for round in 0..<5 {
+      let start = ContinuousClock.now
+      try publish(200 + round * 20..<220 + round * 20)
+      try world.publishJobs(round * 20..<round * 20 + 20)
+      let isTold = ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 20) { () -> Bool? in
+        let others = (try? world.takeOutcomes().filter { $0.jobID?.hasPrefix("job-") == true }) ?? []
+        return others.count >= round * 20 + 20 ? true : nil
+      }
+      #expect(isTold == true, "round \(round): \(worker.log)")
+      print("round \(round): the others' outcomes after \(ContinuousClock.now - start)")
+    }
+    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).results\",app=\"com.example.full\"} 1\n"
+    #expect(world.admin("/metrics")?.body.contains(metric) == true)
+    // Of that app only what was on its way, and few of those again.
+    let refused = try world.takeOutcomes().filter { $0.jobID?.hasPrefix("full-") == true }
+    #expect(refused.count < 200, "\(refused.count) outcomes were published")
+    try admin.perform(.deleteQueue(name: queue))
+    try world.waitForOutcomes(400, seconds: 90)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    let counters = try world.simulator.counters()
+    #expect(counters.acceptedIDs == 400 && counters.duplicateIDs == 0)
+    #expect(try world.takeOutcomes().allSatisfy { !$0.ambiguous })
   }
 
   @Test func deletedQueuesAreSeenAndDeclaredAgain() throws {

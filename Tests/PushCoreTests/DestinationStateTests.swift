@@ -57,6 +57,37 @@ import Testing
     #expect(renewals.count == 9, "one for each probe after a second of refusals")
   }
 
+  /// What refuses them may be common to them.
+  @Test mutating func severalThatRefuseForLong_takeTurns() {
+    var turns = RefusalTurns<Int>()
+    refuse()
+    let early = state
+    for _ in 0..<8 {
+      _ = probe()
+      refuse()
+    }
+    #expect(state.isTriedSeldom && !early.isTriedSeldom)
+    var (first, second) = (state, state)
+    turns.took(0, first, now: now)
+    #expect(turns.has(0, first, now: now), "with a fresh channel, too")
+    #expect(!turns.has(1, second, now: now) && turns.has(2, early, now: now), "one that began lately waits for nobody")
+    #expect(!turns.has(1, second, now: now.adding(milliseconds: 4_999)))
+    wait(5_000)
+    #expect(turns.has(1, second, now: now))
+    turns.took(1, second, now: now)
+    #expect(!turns.has(0, first, now: now))
+    // One of them takes its probe: the others may, too.
+    second.published(now: now)
+    #expect(second.confirmed(now: now) == true)
+    second.published(now: now)
+    #expect(second.confirmed(now: now) == false)
+    first.tryAgain(now: now)
+    #expect(turns.has(0, first, now: now))
+    first.refused(now: now)
+    first.tryAgain(now: now.adding(milliseconds: 4_999))
+    #expect(!turns.has(0, first, now: now.adding(milliseconds: 4_999)), "not more often than it is tried anyway")
+  }
+
   /// Where connections are short, whatever is published before the next probe is due would never be.
   @Test mutating func newConnection_isProbedAtOnce() {
     publish(1)

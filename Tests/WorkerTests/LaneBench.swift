@@ -135,6 +135,11 @@ final class LaneBenchWorld {
   var canPublish = true
   /// Publishes are refused in the next turn.
   var refuses: Set<PublishDestination> = []
+  /// The outcomes of these apps are refused likewise.
+  var refusedApps: Set<String> = []
+  /// What began to refuse, or takes messages again.
+  var notes: [String] = []
+  var renewals = 0
   var remembered: [RememberedOutcome] = []
   var fates: [(outcome: Outcome, claim: UInt32)] = []
   /// What the admission store was asked about, and what it says.
@@ -221,9 +226,9 @@ struct LaneBenchBroker: Broker {
     job.bodyCount = job.bytes.count
   }
 
-  private func published(_ destination: PublishDestination) -> UInt64 {
+  private func published(_ destination: PublishDestination, isRefused: Bool = false) -> UInt64 {
     world.sequence += 1
-    if world.refuses.contains(destination) {
+    if isRefused || world.refuses.contains(destination) {
       world.events.append(.refused(world.sequence...world.sequence))
       return world.sequence
     }
@@ -235,7 +240,8 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.outcomes.append(String(decoding: body, as: UTF8.self))
-    return published(.results)
+    let key = String(decoding: routingKey, as: UTF8.self)
+    return published(.results, isRefused: world.refusedApps.contains { key.hasSuffix(".\($0)") })
   }
 
   mutating func publishRetry(
@@ -285,6 +291,10 @@ struct LaneBenchBroker: Broker {
     if requeue { world.rejected.append(tag) } else { world.leftToBroker.append(tag) }
   }
   mutating func stopConsuming() {}
+  mutating func renewChannel() { world.renewals += 1 }
+  mutating func note(_ destination: PublishDestination, app: String?, refusedForMilliseconds: Int64?) {
+    world.notes.append("\(destination) \(app ?? "of all") \(refusedForMilliseconds == nil ? "refuses" : "takes")")
+  }
 }
 
 struct LaneBenchState: AdmissionStore {

@@ -6,6 +6,9 @@ package struct ConfirmWindow: Sendable {
   package struct Entry: Equatable, Sendable {
     package let ticket: Ticket
     package let destination: PublishDestination
+    /// Of an outcome: whether its app's were refused when it was published, and the number of that app.
+    package var isOfRefusedApp = false
+    package var app: UInt16 = 0
 
     package init(ticket: Ticket, destination: PublishDestination) {
       self.ticket = ticket

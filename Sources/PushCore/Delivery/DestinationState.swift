@@ -15,7 +15,7 @@ package struct DestinationState: Sendable {
   }
 
   private static let delayMilliseconds: Int64 = 100
-  private static let delayMaximumMilliseconds: Int64 = 5_000
+  static let delayMaximumMilliseconds: Int64 = 5_000
   /// Refusals for so long: the channel may be what refuses.
   private static let channelMilliseconds: Int64 = 1_000
   /// How long a fresh channel has to open before it is probed.
@@ -36,7 +36,8 @@ package struct DestinationState: Sendable {
   private var window: Int?
   private var isProbing = false
   private var isNoted = false
-  private var publishedAt = Instant(nanoseconds: .min)
+  /// When something was last published to it.
+  package private(set) var publishedAt = Instant(nanoseconds: .min)
   private var delayMilliseconds = DestinationState.delayMilliseconds
   private var nextProbe = Instant(nanoseconds: .min)
   /// When it began to refuse everything, and when it last refused or took something.
@@ -46,8 +47,15 @@ package struct DestinationState: Sendable {
   /// Fresh channels since then.
   private var channels = 0
   private var hasFreshChannel = false
+  /// Another took something since it last refused (`tryAgain`).
+  private var isDue = false
 
   package init() {}
+
+  /// It has refused for long: as seldom as it is tried now, it may wait for others (`RefusalTurns`).
+  package var isTriedSeldom: Bool {
+    window == 0 && delayMilliseconds == DestinationState.delayMaximumMilliseconds && !isDue
+  }
 
   package mutating func way(now: Instant) -> Way {
     missAnswers(now: now)
@@ -77,13 +85,25 @@ package struct DestinationState: Sendable {
     if window == 0 { isProbing = true }
   }
 
-  package mutating func confirmed(now: Instant) {
+  /// true: it refused, and took its probe.
+  @discardableResult
+  package mutating func confirmed(now: Instant) -> Bool {
     unconfirmed = max(0, unconfirmed - 1)
-    guard let window, isProbing || window > 0 else { return }
+    guard let window, isProbing || window > 0 else { return false }
     isProbing = false
     takenAt = now
     delayMilliseconds = max(DestinationState.delayMilliseconds, delayMilliseconds / 2)
     self.window = window >= DestinationState.windowMaximum ? nil : window + 2
+    return window == 0
+  }
+
+  /// What was published to it was refused, and counts for another state.
+  package mutating func answeredElsewhere() { unconfirmed = max(0, unconfirmed - 1) }
+
+  /// Another one that refused took something: it may, too. Not more often than it is tried without that.
+  package mutating func tryAgain(now: Instant) {
+    guard window == 0, now.milliseconds(since: refusedAt) >= DestinationState.delayMaximumMilliseconds else { return }
+    isDue = true
   }
 
   /// true: it refuses for so long that people should know.
@@ -91,6 +111,7 @@ package struct DestinationState: Sendable {
   package mutating func refused(now: Instant) -> Bool {
     unconfirmed = max(0, unconfirmed - 1)
     refusedAt = now
+    isDue = false
     if window != 0 {
       window = 0
       (stoppedAt, channels, isProbing) = (now, 0, false)

@@ -63,8 +63,8 @@ package final class RabbitMQBroker: Broker {
     }
   }
 
-  package func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?) {
-    publisher.note(destination, refusedForMilliseconds: refusedForMilliseconds)
+  package func note(_ destination: PublishDestination, app: String?, refusedForMilliseconds: Int64?) {
+    publisher.note(destination, app: app, refusedForMilliseconds: refusedForMilliseconds)
   }
 
   package var counters: RabbitMQCounters {
@@ -79,7 +79,7 @@ package final class RabbitMQBroker: Broker {
     counters.isConsumerConnected = consumer.isConsuming
     counters.isPublisherConnected = publisher.isPublishing
     counters.isBlocked = publisher.isBlocked
-    counters.refusing = publisher.refusing.map { publisher.name(of: $0) }
+    counters.refusing = publisher.refusing
     return counters
   }
 

@@ -11,5 +11,5 @@ package struct RabbitMQCounters: Equatable, Sendable {
   package var isPublisherConnected = false
   package var isBlocked = false
   /// The exchanges and queues that refuse what is published to them.
-  package var refusing: [String] = []
+  package var refusing: [RefusedDestination] = []
 }

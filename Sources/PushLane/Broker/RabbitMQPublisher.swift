@@ -167,10 +167,10 @@ struct RabbitMQPublisher: ~Copyable {
 
   // MARK: - Refusals
 
-  /// Names for output of what refuses.
-  private(set) var refusing: [PublishDestination] = []
+  /// For output.
+  private(set) var refusing: [RefusedDestination] = []
 
-  func name(of destination: PublishDestination) -> String {
+  private func name(of destination: PublishDestination) -> String {
     switch destination {
     case .results: results.name
     case .retries: retries.name
@@ -180,14 +180,14 @@ struct RabbitMQPublisher: ~Copyable {
     }
   }
 
-  mutating func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?) {
-    refusing.removeAll { $0 == destination }
-    let name = name(of: destination)
+  mutating func note(_ destination: PublishDestination, app: String?, refusedForMilliseconds: Int64?) {
+    let refused = RefusedDestination(name: name(of: destination), app: app)
+    refusing.removeAll { $0 == refused }
     if let refusedForMilliseconds {
-      notices.add(.info, .publisher, RabbitMQRefusal.over(name, milliseconds: refusedForMilliseconds))
+      notices.add(.info, .publisher, refused.over(milliseconds: refusedForMilliseconds))
     } else {
-      refusing.append(destination)
-      notices.add(.warning, .publisher, RabbitMQRefusal.begun(name))
+      refusing.append(refused)
+      notices.add(.warning, .publisher, refused.begun)
     }
   }
 

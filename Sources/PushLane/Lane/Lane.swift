@@ -48,8 +48,8 @@ package struct Lane<
   var waitingCount = 0
   /// Of the deliveries in flight, by class.
   var bodyBytes = [0, 0]
-  /// Jobs with a request on the wire, by class; without orphans.
-  var jobsOnWire = [0, 0]
+  /// Jobs of which something was sent, by class, until they are settled; without orphans. Nobody else can have their deliveries.
+  var jobsSent = [0, 0]
   /// Looks at the pools' shares so far, and when the next one is due; how many pools were stuck at the last one, how many others in use, and
   /// of which classes the broker could deliver few more.
   var (shareLook, nextShareLook) = (UInt32(0), Instant(nanoseconds: .min))
@@ -59,8 +59,9 @@ package struct Lane<
   /// Sends with a message that is to be published, by its destination, and what each destination answers.
   var reports: InlineArray<5, SendList> = InlineArray(repeating: SendList())
   var destinations: InlineArray<5, DestinationState> = InlineArray(repeating: DestinationState())
-  /// When refused dead letters are counted again.
-  var nextRefusedLook = Instant(nanoseconds: .min)
+  var refusedOutcomes = RefusedOutcomes()
+  /// When refused dead letters are counted again, and when what is published may move to another fresh channel.
+  var (nextRefusedLook, nextRenewal) = (Instant(nanoseconds: .min), Instant(nanoseconds: .min))
   var confirms: ConfirmWindow
   /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]
@@ -261,7 +262,7 @@ package struct Lane<
     for queue in StartQueue.allCases {
       if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
-        if !putOffIfOld(job, now), !putOffIfFull(job, now), !putOffIfUnsure(job, now) { start(job, now) }
+        if !putOffIfOld(job, now), !putOffIfInTheWay(job, now), !putOffIfUnsure(job, now) { start(job, now) }
         guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
         _ = unstarted[queue.rawValue].popFirst()
         if jobs[job].resolvedAt != nil { openPages[queue.rawValue] -= 1 }
@@ -397,15 +398,15 @@ package struct Lane<
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
     if !isOver, putOffIfOld(ticket, of: job, inPool: pool, now) { return true }
+    var retryAfterMilliseconds: Int64?
+    var stuckMilliseconds = isOver ? nil : refusedMilliseconds(job, now)
     // The job may have expired while it waited: then a retry makes no sense either.
     let decision: SendDecision =
-      isOver ? .paused(retryAfterMilliseconds: 0) : maySend ? pass(ticket, of: job, toPool: pool, now) : .noRoom
-    var retryAfterMilliseconds: Int64?
-    var stuckMilliseconds: Int64?
+      isOver
+      ? .paused(retryAfterMilliseconds: 0)
+      : maySend && stuckMilliseconds == nil ? pass(ticket, of: job, toPool: pool, now) : .noRoom
     switch decision {
-    case .sent, .held, .refused:
-      break
-    case .noRoom, .stalled:
+    case .noRoom where stuckMilliseconds == nil, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
       if waited >= settings.stuckWaitMilliseconds, waitsInOthersWay(sends[ticket].jobClass, ofPool: pool) {
         stuckMilliseconds = self.stuckMilliseconds(job, pool: pool, now)
@@ -416,6 +417,8 @@ package struct Lane<
       }
     case .paused(let milliseconds):
       retryAfterMilliseconds = milliseconds
+    case .sent, .held, .refused, .noRoom:
+      break
     }
     queues[pool].popFirst(sends[ticket].jobClass, of: sends)
     waitingCount -= 1

@@ -70,7 +70,7 @@ extension Lane {
     guard broker.canPublish else { return }
     for queue in unnamedPages.indices {
       while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
-        if putOffIfFull(job, now) { continue }
+        if putOffIfInTheWay(job, now) { continue }
         // One page asks whether it answers again. The others would keep deliveries that other jobs need.
         if isDirectorySilent, openPages.contains(where: { $0 > 0 }) {
           waitForDirectory(job, now)

@@ -81,6 +81,8 @@ package struct LaneCounters: Sendable {
     apps.index(of: job.bytes.span.extracting(job.app.range))
   }
 
+  package func appName(_ index: Int) -> String { apps.name(index) }
+
   package mutating func count(_ outcome: Outcome, _ environment: APNsEnvironment, app: Int, _ pushType: PushType) {
     let offset =
       (Int(environment.rawValue) * PushType.allCases.count + Int(pushType.rawValue)) * Outcome.allCases.count

@@ -22,7 +22,7 @@ extension Lane {
   /// orphans that would leave less room than a full prefetch of deliveries needs.
   mutating func abandonDeliveries() {
     for index in queues.indices { queues[index].removeAll() }
-    jobsOnWire = [0, 0]
+    jobsSent = [0, 0]
     for index in 0..<sends.capacity {
       guard let send = sends.liveTicket(at: index) else { continue }
       guard sends[send].job != nil else {
@@ -41,6 +41,7 @@ extension Lane {
     waitingCount = 0
     for index in unstarted.indices { unstarted[index].removeAll() }
     reports = InlineArray(repeating: SendList())
+    refusedOutcomes.abandon()
     for index in askingLater.indices { askingLater[index].removeAll() }
     abandonPages()
     for index in 0..<jobs.capacity {

@@ -38,9 +38,13 @@ extension Lane {
     guard 0...held ~= onWire - orphanCount else { return "\(onWire) requests, \(orphanCount) orphans, \(held) sends" }
     let inFlight = queues.reduce(0) { $0 + $1.inFlight }
     if inFlight != onWire - orphanCount { return "\(inFlight) requests of jobs, \(onWire) and \(orphanCount) orphans" }
-    let jobsSent = queues.reduce(0) { $0 + $1.jobsOnWire }
-    if jobsSent != jobsOnWire.reduce(0, +) || jobsSent < 0 || jobsSent > onWire {
-      return "\(jobsSent) jobs have \(onWire) requests, and \(jobsOnWire) are counted"
+    let jobsOnWire = queues.reduce(0) { $0 + $1.jobsOnWire }
+    let sent = jobsSent.reduce(0, +)
+    if !(0...onWire ~= jobsOnWire) || sent < jobsOnWire || sent > jobs.count {
+      return "\(jobsOnWire) jobs have \(onWire) requests, and \(sent) of \(jobs.count) were sent"
+    }
+    if refusedOutcomes.apps.contains(where: { $0.held[0] + $0.held[1] != $0.waiting.count }) {
+      return "refused outcomes wait that are not counted"
     }
     guard 0...sends.count ~= orphanCount else { return "\(orphanCount) orphans of \(sends.count) sends" }
     guard 0...sends.capacity ~= admittingCount else { return "\(admittingCount) admissions are waited for" }
@@ -57,7 +61,8 @@ extension Lane {
 
   /// A destination refuses, and something waits for it.
   private var isRefused: Bool {
-    PublishDestination.allCases.contains { destination in
+    if refusedOutcomes.isWaiting { return true }
+    return PublishDestination.allCases.contains { destination in
       destinations[destination.rawValue].refusingSince != nil && reports[destination.rawValue].first != nil
     }
   }

@@ -10,6 +10,7 @@ extension Lane {
     guard let destination = sends[ticket].delivery.destination else {
       preconditionFailure("a report without an ending")
     }
+    if destination == .results, waitsWithItsApp(ticket) { return }
     reports[destination.rawValue].append(ticket, to: &sends)
   }
 
@@ -20,20 +21,21 @@ extension Lane {
       publish(to: destination, now)
       if destination == .deadLetters { leaveExcessToBroker(now) }
       if let milliseconds = destinations[index].recovered(now: now.monotonic) {
-        broker.note(destination, refusedForMilliseconds: milliseconds)
+        broker.note(destination, app: nil, refusedForMilliseconds: milliseconds)
       }
     }
+    if !refusedOutcomes.isEmpty { publishRefusedOutcomes(now) }
   }
 
   private mutating func publish(to destination: PublishDestination, _ now: Now) {
     let index = destination.rawValue
     while let ticket = reports[index].first, broker.canPublish, confirms.hasRoom {
-      switch destinations[index].way(now: now.monotonic) {
+      let way = destinations[index].way(now: now.monotonic)
+      switch way {
       case .now:
         reports[index].popFirst(of: sends)
         publish(ticket, now)
-      case .onFreshChannel: return broker.renewChannel()
-      case .onFreshConnection: return broker.renewConnection()
+      case .onFreshChannel, .onFreshConnection: return renew(way, now)
       case .later: return
       }
     }
@@ -68,7 +70,7 @@ extension Lane {
     return jobs[job].refusal != nil || !jobs[job].job.namesSeveral
   }
 
-  private mutating func publish(_ ticket: Ticket, _ now: Now) {
+  mutating func publish(_ ticket: Ticket, _ now: Now) {
     switch sends[ticket].delivery.ending {
     case nil:
       preconditionFailure("a report without an ending")
@@ -181,16 +183,25 @@ extension Lane {
     guard let destination = sends[ticket].delivery.destination else {
       preconditionFailure("published without an ending")
     }
-    destinations[destination.rawValue].published(now: clock.now.monotonic)
+    var entry = ConfirmWindow.Entry(ticket: ticket, destination: destination)
+    if destination == .results {
+      entry.app = appNumber(job(of: ticket))
+      entry.isOfRefusedApp = isPublishedWithItsApp(entry.app)
+    }
+    if !entry.isOfRefusedApp { destinations[destination.rawValue].published(now: clock.now.monotonic) }
     sends[ticket].delivery.published()
-    confirms.published(sequence, ConfirmWindow.Entry(ticket: ticket, destination: destination))
+    confirms.published(sequence, entry)
   }
 
   // MARK: confirmed
 
   mutating func publishConfirmed(_ sequence: UInt64, _ now: Now) {
     guard let entry = confirms.take(sequence) else { return }
-    destinations[entry.destination.rawValue].confirmed(now: now.monotonic)
+    if entry.isOfRefusedApp {
+      absolveApp(entry, now)
+    } else {
+      destinations[entry.destination.rawValue].confirmed(now: now.monotonic)
+    }
     // For a delivery that is gone, confirms are ignored.
     guard sends.isLive(entry.ticket) else { return }
     if sends[entry.ticket].delivery.confirmed() { settled(entry.ticket, now) } else { report(entry.ticket) }
@@ -199,8 +210,10 @@ extension Lane {
   /// The broker refused it: it is published again as soon as its destination takes something.
   mutating func publishRefused(_ sequence: UInt64, _ now: Now) {
     guard let entry = confirms.take(sequence) else { return }
-    if destinations[entry.destination.rawValue].refused(now: now.monotonic) {
-      broker.note(entry.destination, refusedForMilliseconds: nil)
+    if entry.destination == .results, blameApp(entry, now) {
+      // The others' go on.
+    } else if destinations[entry.destination.rawValue].refused(now: now.monotonic) {
+      broker.note(entry.destination, app: nil, refusedForMilliseconds: nil)
     }
     guard sends.isLive(entry.ticket) else { return }
     sends[entry.ticket].refusals += 1
@@ -210,6 +223,7 @@ extension Lane {
   /// The connection is gone: what became of those without a confirm is unknown.
   mutating func publishesLost(_ now: Now) {
     for index in destinations.indices { destinations[index].lost() }
+    refusedOutcomes.lost()
     for number in confirms.outstanding {
       if let entry = confirms.take(number), sends.isLive(entry.ticket) { publishAgain(entry.ticket, isRefused: false) }
     }
@@ -237,6 +251,7 @@ extension Lane {
   private mutating func settle(_ job: Ticket, _ now: Now) {
     if jobs[job].hasEndsToTell { return tellEnds(job, now) }
     let tag = jobs[job].tag
+    if jobs[job].isSent { jobsSent[Int(tag.jobClass.rawValue)] -= 1 }
     if jobs[job].isOversized || jobs[job].isLeftToBroker {
       broker.reject(tag, requeue: false)
       if !tag.isIsolated { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }

@@ -72,9 +72,12 @@ package struct LaneSettings: Sendable {
   package var lateWaitersMaximum: Int
   /// For that, a pool with a delivery within this time is in use.
   package var usedMilliseconds: Int64
-  /// How many jobs of a class may keep their deliveries while their dead letters are refused; these are counted so often.
+  /// How many jobs of a class may keep their deliveries while their dead letters are refused, or outcomes wait that are; the first are counted
+  /// so often.
   package var refusedMaximum: Int
   package var refusedLookMilliseconds: Int64 = 100
+  /// Between two fresh channels to publish on.
+  package var renewalMilliseconds: Int64 = 1_000
   package var retry: RetryPolicy
   /// The policy for deliveries that workers did not finish.
   package var isolation = IsolationPolicy()

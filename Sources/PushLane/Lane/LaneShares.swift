@@ -28,7 +28,11 @@ extension Lane {
     {
       return false
     }
-    return jobs[job].onWire > 0 || jobsOnWire[Int(jobClass.rawValue)] < settings.jobsOnWireMaximum
+    let sent = jobsSent[Int(jobClass.rawValue)]
+    if jobs[job].isSent || sent < settings.jobsOnWireMaximum { return true }
+    guard refusedOutcomes.isEmpty || refusedOutcomes.place(of: appNumber(job)) == nil else { return false }
+    // What waits for refused outcomes leaves few deliveries: of those, too, only an eighth stays free.
+    return sent < settings.jobsOnWireMaximum + min(sent, refusedOutcomes.held(jobClass)) / 8
       || queues[pool].jobsOnWire(jobClass) < settings.jobsOnWireSpare
   }
 
@@ -75,9 +79,10 @@ extension Lane {
     queues[pool].took(jobClass, now: now.monotonic)
     queues[pool].inFlight(jobClass, 1)
     jobs[job].onWire += 1
-    guard jobs[job].onWire == 1 else { return }
-    jobsOnWire[Int(jobClass.rawValue)] += 1
-    queues[pool].jobsOnWire(jobClass, 1)
+    if jobs[job].onWire == 1 { queues[pool].jobsOnWire(jobClass, 1) }
+    guard !jobs[job].isSent else { return }
+    jobs[job].isSent = true
+    jobsSent[Int(jobClass.rawValue)] += 1
   }
 
   mutating func leftWire(_ send: Ticket, _ answer: borrowing PushAnswer) {
@@ -92,9 +97,7 @@ extension Lane {
     guard let job = sends[send].job else { return }
     queues[pool].inFlight(jobClass, -1)
     jobs[job].onWire -= 1
-    guard jobs[job].onWire == 0 else { return }
-    jobsOnWire[Int(jobClass.rawValue)] -= 1
-    queues[pool].jobsOnWire(jobClass, -1)
+    if jobs[job].onWire == 0 { queues[pool].jobsOnWire(jobClass, -1) }
   }
 
   /// The pool, the credential or the topic may have to wait.
@@ -137,7 +140,7 @@ extension Lane {
 
   /// A job for a pool that is stuck or crowded, and has its share, waits as a whole in a retry queue; nothing was asked about it. false: it is
   /// started. Jobs that may be poison make no copies, and neither do jobs whose time would be over by then.
-  mutating func putOffIfFull(_ job: Ticket, _ now: Now) -> Bool {
+  private mutating func putOffIfFull(_ job: Ticket, _ now: Now) -> Bool {
     let pool = Int(jobs[job].pool.value)
     guard pool < queues.count,
       stuckPools > 0 && queues[pool].isFull(for: jobs[job].tag.jobClass) || isCrowded(pool, jobs[job].tag.jobClass),
@@ -174,6 +177,11 @@ extension Lane {
     return true
   }
 
+  /// A job that would hold up others waits as a whole in a retry queue. false: it is started.
+  mutating func putOffIfInTheWay(_ job: Ticket, _ now: Now) -> Bool {
+    putOffIfFull(job, now) || putOffIfRefused(job, now)
+  }
+
   /// A job that is over by a clock that nobody has confirmed yet waits in the first retry queue: Redis or APNs may soon say otherwise.
   mutating func putOffIfUnsure(_ job: Ticket, _ now: Now) -> Bool {
     guard now.monotonic < unsureUntil, !clock.isConfirmed, mayBePutOff(job, evenPoison: true), isOver(job, now) else {
@@ -205,7 +213,7 @@ extension Lane {
   private mutating func isCrowded(_ pool: Int, _ jobClass: JobClass, without count: Int = 0) -> Bool {
     guard queues[pool].hasItsStay(jobClass, without: count), !queues[pool].share.isStuck else { return false }
     // Those that are about to leave do not wait.
-    let wire = settings.jobsOnWireMaximum - jobsOnWire[Int(jobClass.rawValue)]
+    let wire = settings.jobsOnWireMaximum - jobsSent[Int(jobClass.rawValue)]
     let room = max(0, min(push.room(for: PoolIndex(UInt16(pool))), queues[pool].share.room, wire))
     return queues[pool].waiting(jobClass) - count >= settings.lateWaitersMaximum + room
   }

@@ -63,13 +63,14 @@ package protocol Broker {
   mutating func renewConnection()
 
   /// A destination began to refuse messages, or (after so long) takes them again. For output.
-  mutating func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?)
+  /// - Parameter app: only this one's; nil: any.
+  mutating func note(_ destination: PublishDestination, app: String?, refusedForMilliseconds: Int64?)
 }
 
 extension Broker {
   package mutating func renewChannel() {}
   package mutating func renewConnection() {}
-  package mutating func note(_ destination: PublishDestination, refusedForMilliseconds: Int64?) {}
+  package mutating func note(_ destination: PublishDestination, app: String?, refusedForMilliseconds: Int64?) {}
 
   /// Of a broker whose lanes have no directory of devices.
   package mutating func publishExpansion(

@@ -43,7 +43,7 @@ package struct LaneReport: Sendable {
   package var rabbitmqConnected: [(role: String, isConnected: Bool)] = []
   package var isBlocked = false
   /// The exchanges and queues that refuse what the lane publishes.
-  package var refusing: [String] = []
+  package var refusing: [RefusedDestination] = []
   /// nil if the lane has no Redis.
   package var isRedisUp: Bool?
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []

@@ -42,17 +42,18 @@ package final class ConfirmedPublisher {
     }
   }
 
-  /// What refuses for itself: an exchange, or a queue.
+  /// What refuses for itself: a queue, an exchange, or the exchange of the results what it gets of one app.
   private struct Destination: Hashable {
     let exchange: String
-    let queue: [UInt8]
+    /// Of the default exchange.
+    var queue: [UInt8] = []
+    var app: [UInt8] = []
 
-    init(_ message: Message) {
-      exchange = message.exchange.name
-      queue = exchange.isEmpty ? message.routingKey : []
+    var refused: RefusedDestination {
+      RefusedDestination(
+        name: exchange.isEmpty ? String(decoding: queue, as: UTF8.self) : exchange,
+        app: app.isEmpty ? nil : String(decoding: app, as: UTF8.self))
     }
-
-    var name: String { exchange.isEmpty ? String(decoding: queue, as: UTF8.self) : exchange }
   }
 
   private struct Entry {
@@ -78,6 +79,9 @@ package final class ConfirmedPublisher {
   private var waiting: [Entry] = []
   /// What refused lately, and what waits for it.
   private var refusing: [Destination: (state: DestinationState, waiting: [Entry])] = [:]
+  private var turns = RefusalTurns<Destination>()
+  /// What is published does not move to another fresh channel before this time.
+  private var nextRenewal = Instant(nanoseconds: .min)
   private let notice: (Logger.Level, String) -> Void
   private var channels = RabbitMQPublishChannels()
   /// Published on the current connection and not confirmed, by sequence number.
@@ -94,6 +98,10 @@ package final class ConfirmedPublisher {
   private static let controlChannel: UInt16 = 2
   /// Minimum time between two declarations.
   private static let declarationMilliseconds: Int64 = 1_000
+  /// Between two fresh channels.
+  private static let renewalMilliseconds: Int64 = 1_000
+  /// Results of so many apps refuse for themselves; those of others together.
+  private static let appsMaximum = 16
   /// Much longer than a broker needs, even while its queues elect a leader.
   package static let confirmMilliseconds: Int64 = 60_000
 
@@ -135,7 +143,7 @@ package final class ConfirmedPublisher {
   /// A message to this one's destination can be published now: it does not refuse, or shall be tried again.
   package func takes(_ message: Message) -> Bool {
     guard !isBlocked, let connection = client.connection else { return false }
-    return refusing.isEmpty || isTaken(Destination(message), on: connection)
+    return refusing.isEmpty || isTaken(destination(of: message), on: connection)
   }
 
   /// Publishes a message whose body is not kept, because it is too large or the caller can send it again. If that fails at once, or would
@@ -144,7 +152,7 @@ package final class ConfirmedPublisher {
   package func publishOnce(_ body: [UInt8], as message: Message, isForOthers: Bool = false) {
     guard !isBlocked, let connection = client.connection else { return message.then(.unsent) }
     var entry = Entry(message: message, body: nil, isForOthers: isForOthers)
-    if !isForOthers, !refusing.isEmpty { entry.isAside = !isTaken(Destination(message), on: connection) }
+    if !isForOthers, !refusing.isEmpty { entry.isAside = !isTaken(destination(of: message), on: connection) }
     send(entry, body, on: connection)
   }
 
@@ -190,7 +198,7 @@ package final class ConfirmedPublisher {
     let entries = waiting
     waiting = []
     for entry in entries {
-      if !refusing.isEmpty, let index = refusing.index(forKey: Destination(entry.message)) {
+      if !refusing.isEmpty, let index = refusing.index(forKey: destination(of: entry.message)) {
         refusing.values[index].waiting.append(entry)
       } else {
         send(entry, on: connection)
@@ -200,8 +208,21 @@ package final class ConfirmedPublisher {
 
   // MARK: - What refuses
 
+  /// A queue of an analyst may get the results of one app alone: those of others go on. `<outcome>.<environment>.<app>`
+  private func destination(of message: Message) -> Destination {
+    let exchange = message.exchange.name
+    guard exchange == topology.resultsExchange else {
+      return Destination(exchange: exchange, queue: exchange.isEmpty ? message.routingKey : [])
+    }
+    let words = message.routingKey.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
+    let own = Destination(exchange: exchange, app: words.count == 3 ? Array(words[2]) : [])
+    let hasRoom = refusing[own] != nil || refusing.keys.count { !$0.app.isEmpty } < ConfirmedPublisher.appsMaximum
+    return hasRoom ? own : Destination(exchange: exchange)
+  }
+
   private func publishToRefusing(on connection: AMQPConnection) {
-    for destination in Array(refusing.keys) {
+    // What was tried longest ago comes first.
+    for (destination, _) in refusing.sorted(by: { $0.value.state.publishedAt < $1.value.state.publishedAt }) {
       var sentCount = 0
       while let entry = refusing[destination]?.waiting.dropFirst(sentCount).first, isTaken(destination, on: connection)
       {
@@ -232,19 +253,30 @@ package final class ConfirmedPublisher {
 
   /// A message may be published to it now. If not, that may be the channel's fault: what comes later goes on a fresh one.
   private func isTaken(_ destination: Destination, on connection: AMQPConnection) -> Bool {
-    switch refusing[destination]?.state.way(now: loop.now.monotonic) {
-    case nil, .now: return true
-    case .later: return false
-    case .onFreshChannel, .onFreshConnection:
+    let now = loop.now.monotonic
+    guard let state = refusing[destination]?.state else { return true }
+    guard destination.app.isEmpty || turns.has(destination, state, now: now),
+      let way = refusing[destination]?.state.way(now: now), way != .later
+    else { return false }
+    if !destination.app.isEmpty { turns.took(destination, state, now: now) }
+    if way == .now { return true }
+    if now >= nextRenewal {
+      nextRenewal = now.adding(milliseconds: ConfirmedPublisher.renewalMilliseconds)
       if let lost = channels.renew(on: connection) { refused(lost) }
-      return false
     }
+    return false
+  }
+
+  private func confirmed(_ destination: Destination) {
+    let now = loop.now.monotonic
+    guard refusing[destination]?.state.confirmed(now: now) == true, !destination.app.isEmpty else { return }
+    for other in refusing.keys where !other.app.isEmpty { refusing[other]?.state.tryAgain(now: now) }
   }
 
   private func recover(_ destination: Destination) {
     let milliseconds = refusing[destination]?.state.recovered(now: loop.now.monotonic)
     if let milliseconds {
-      notice(.info, RabbitMQRefusal.over(destination.name, milliseconds: milliseconds))
+      notice(.info, destination.refused.over(milliseconds: milliseconds))
     }
     guard let (state, waiting) = refusing[destination], state.refusingSince == nil else { return }
     refusing[destination] = nil
@@ -258,9 +290,9 @@ package final class ConfirmedPublisher {
 
   private func refused(_ entry: Entry) {
     if entry.isForOthers || entry.isAside { return entry.message.then(.refused) }
-    let destination = Destination(entry.message)
+    let destination = destination(of: entry.message)
     if refusing[destination, default: (DestinationState(), [])].state.refused(now: loop.now.monotonic) {
-      notice(.warning, RabbitMQRefusal.begun(destination.name))
+      notice(.warning, destination.refused.begun)
     }
     if entry.body == nil { entry.message.then(.refused) } else { refusing[destination]?.waiting.append(entry) }
   }
@@ -277,7 +309,7 @@ package final class ConfirmedPublisher {
       guard let numbers = channels.settled(number, isMultiple: isMultiple, channel) else { break }
       for entry in settled(numbers) {
         if !refusing.isEmpty, !entry.isAside {
-          refusing[Destination(entry.message)]?.state.confirmed(now: loop.now.monotonic)
+          confirmed(destination(of: entry.message))
         }
         entry.message.then(.confirmed)
       }
@@ -354,7 +386,7 @@ package final class ConfirmedPublisher {
     entry.publishedAt = loop.now.monotonic
     sent[taken] = entry
     if !refusing.isEmpty, !entry.isForOthers, !entry.isAside {
-      refusing[Destination(entry.message)]?.state.published(now: loop.now.monotonic)
+      refusing[destination(of: entry.message)]?.state.published(now: loop.now.monotonic)
     }
   }
 }

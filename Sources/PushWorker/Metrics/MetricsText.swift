@@ -199,7 +199,11 @@ package enum MetricsText {
     out.sample([:], reports.contains(where: \.isBlocked))
     out.family("herald_publish_refused", .gauge, "Lanes whose messages this exchange or queue refuses.")
     let refusing = Dictionary(grouping: reports.flatMap(\.refusing)) { $0 }
-    for (name, lanes) in refusing.sorted(by: { $0.key < $1.key }) { out.sample(["destination": name], lanes.count) }
+    for (destination, lanes) in refusing.sorted(by: {
+      ($0.key.name, $0.key.app ?? "") < ($1.key.name, $1.key.app ?? "")
+    }) {
+      out.sample(["destination": destination.name, "app": destination.app ?? ""], lanes.count)
+    }
     out.family("herald_outcomes_unconfirmed", .gauge, "Publishes that the broker has not confirmed.")
     out.sample([:], reports.reduce(0) { $0 + $1.unconfirmed })
     out.family("herald_redis_up", .gauge, "1 while every lane is connected to Redis.")

@@ -31,7 +31,7 @@ package enum WorkerHealth {
       if report.isConsuming, report.rabbitmqConnected.contains(where: { $0.role == "publisher" && !$0.isConnected }) {
         problems.append("lane \(lane.name) is not connected to RabbitMQ for publishing")
       }
-      problems += report.refusing.map { "lane \(lane.name): \($0) refuses what is published to it" }
+      problems += report.refusing.map { "lane \(lane.name): \($0.problem)" }
       if let standstill = report.standstill {
         let cause = standstill.isRefused ? "; the broker refuses what is published" : ""
         problems.append(
