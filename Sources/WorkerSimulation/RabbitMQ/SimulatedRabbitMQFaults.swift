@@ -59,6 +59,20 @@ extension SimulatedRabbitMQ {
     }
   }
 
+  /// An analyst's queue of what an exchange gets with such routing keys: it takes one message, and refuses all others.
+  package func addFullQueue(_ name: String, exchange: String, routingKey: String, now: Int64) {
+    act(now: now) {
+      guard queuesByName[Array(name.utf8)] == nil, let exchange = exchanges[Array(exchange.utf8)] else { return }
+      var arguments = RabbitTable()
+      arguments["x-max-length"] = .number(1)
+      arguments["x-overflow"] = .text("reject-publish")
+      guard let queue = try? declaredQueue(Array(name.utf8), isDurable: true, isAutoDelete: false, arguments) else {
+        preconditionFailure("its arguments are right")
+      }
+      exchange.bind(queue, key: Array(routingKey.utf8), arguments: RabbitTable())
+    }
+  }
+
   /// Removes a binding.
   package func unbind(queue: String, exchange: String, routingKey: String, now: Int64) {
     act(now: now) {

@@ -95,7 +95,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  private func declaredQueue(
+  func declaredQueue(
     _ name: [UInt8], isDurable: Bool, isAutoDelete: Bool, _ arguments: RabbitTable
   ) throws(RabbitError) -> RabbitQueue {
     let title = "queue '\(describe(name))' in vhost '\(settings.virtualHost)'"

@@ -1,4 +1,4 @@
-/// Fairness: a tenant whose APNs is in trouble holds up nobody else. With N of its targets in front, a job of another tenant has its
+/// Fairness: a tenant whose APNs is in trouble, or whose outcomes are refused, holds up nobody else. With N of its targets in front, a job of another tenant has its
 /// outcome within 2 s + N × 0.2 ms (with a small prefetch P, N × 80 ms / P), unless something that the job itself needs fails meanwhile. The time begins once the fleet may have its
 /// first provider token: until then no job of any tenant is sent.
 package final class FairnessAuditor {

@@ -43,6 +43,7 @@ package final class WorkerWorld {
   private var apnsNext: Int64 = 0
   /// The number of what is wrong with the tenant's APNs; nil: nothing, or it is not there.
   var troubleFault: Int?
+  static let fullQueue = "analyst.stuck"
   private var agenda = EventQueue<Step>()
   private var turnCount = 0
   /// When the faults end.
@@ -420,6 +421,7 @@ package final class WorkerWorld {
       agenda.add(step, at: network.now + 500_000_000)
       return
     }
+    if settings.trouble == .fullResults, network.now < stormEnd { fillResults() }
     fairness.published(job, at: network.now)
     if auditor.published(job), let nanoseconds = job.againAfterNanoseconds {
       agenda.add(step, at: network.now + nanoseconds)

@@ -282,10 +282,20 @@ extension WorkerWorld {
     case .slow: troubleFault = try apns.add(fault: "\(isOfTenant),latency=9000")
     case .refusing: troubleFault = try apns.add(fault: "\(isOfTenant),status=503,reason=ServiceUnavailable")
     case .unreachable: network.refuse(WorkerWorld.sandboxPort)
+    // Once workers have declared the exchange.
+    case .fullResults: break
     }
   }
 
+  func fillResults() {
+    rabbitmq.addFullQueue(
+      WorkerWorld.fullQueue, exchange: "push.results", routingKey: "*.*.\(SimulatedJob.stuckApp)", now: network.now)
+    network.act(rabbitmq)
+  }
+
   func endTrouble() {
+    rabbitmq.deleteQueue(WorkerWorld.fullQueue, now: network.now)
+    network.act(rabbitmq)
     troubleFault.map(apns.remove)
     network.listen(WorkerWorld.sandboxPort, likeOn: WorkerWorld.productionPort)
   }

@@ -4,7 +4,7 @@ extension WorkerWorld {
     /// What ends as soon as a message is delivered to it: the worker, or its connection before a byte of the delivery arrives.
     package enum Holder: Sendable { case worker, connection }
 
-    /// What is wrong with another tenant's APNs until the faults end.
+    /// What is wrong with another tenant's APNs, or its results, until the faults end.
     package enum Trouble: CaseIterable, Sendable {
       /// It takes requests and answers none.
       case silent
@@ -13,6 +13,8 @@ extension WorkerWorld {
       /// It answers 503.
       case refusing
       case unreachable
+      /// APNs is well. An analyst's queue of its outcomes is full, and refuses them.
+      case fullResults
     }
 
     package var workers = 2
