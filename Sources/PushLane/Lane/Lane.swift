@@ -120,11 +120,6 @@ package struct Lane<
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
   }
 
-  package var jobsInFlight: Int { jobs.count }
-  package var unconfirmedCount: Int { confirms.count }
-  package var isConsuming: Bool { epoch != nil && drain.isRunning }
-  package var isDrained: Bool { drain.isDrained }
-
   /// One pass.
   package mutating func turn() {
     let now = clock.now

@@ -2,6 +2,11 @@ package import PushCore
 
 /// A snapshot of a lane for `StandstillState`: its progress, the steps of its jobs, and any reason to wait.
 extension Lane {
+  package var jobsInFlight: Int { jobs.count }
+  package var unconfirmedCount: Int { confirms.count }
+  package var isConsuming: Bool { epoch != nil && drain.isRunning }
+  package var isDrained: Bool { drain.isDrained }
+
   /// Records how long the loop's turn took.
   package mutating func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
