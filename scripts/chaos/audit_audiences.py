@@ -9,6 +9,8 @@ from audit import EMPTYING, FORGETTING
 
 # After Redis was emptied: until all devices are registered again, and the segment is stored.
 KNOWN_SECONDS = 30
+# A job of an activity that is not known waits for its start, half a minute less what its last wait may lack.
+EARLY_SECONDS = 25
 # What a push of the newest state may end in where the device shows it: another push of it came first.
 _FINE = ("accepted", "throttled")
 
@@ -54,6 +56,7 @@ class _Life:
     """What the jobs of an activity allow each other. Unix times."""
 
     def __init__(self, jobs, parents):
+        self.jobs = jobs
         started = [outcome.completed_at / 1000 for job in jobs if job.kind == "start" for outcome in parents[job.id]
                    if outcome.outcome == "completed"]
         # From then on it is known.
@@ -61,16 +64,21 @@ class _Life:
         # From then on it may be over.
         self.ended_at = min((job.published_at for job in jobs if job.kind == "end"), default=float("inf"))
 
-    def allowed(self, job, ended_at):
-        """What the job may end in."""
-        fates = {"completed"}
-        if job.kind == "update":
-            fates.add("throttled")
-        if job.kind in ("update", "end") and self.started_at >= job.published_at:
-            fates.add("invalid")
-        if job.kind in ("start", "update") and self.ended_at <= ended_at:
-            fates.add("invalid")
-        return fates
+    def allows(self, job, outcome, ended_at):
+        """Whether the job may end in this outcome, at this time."""
+        if outcome.outcome == "throttled":
+            # The producer's numbers decide.
+            return job.kind == "update" and any(
+                mate.number > job.number and mate.kind in ("update", "end") and mate.published_at <= ended_at for mate in self.jobs)
+        if outcome.outcome == "invalid":
+            return self.is_early(job, outcome) or (
+                "has ended" in (outcome.detail or "") and job.kind == "start" and self.ended_at <= ended_at)
+        return outcome.outcome == "completed"
+
+    def is_early(self, job, outcome):
+        """It came so long before its activity was known that it is refused, whatever its number is."""
+        return (outcome.outcome == "invalid" and "is not known" in (outcome.detail or "") and job.kind in ("update", "end")
+                and self.started_at >= job.published_at + EARLY_SECONDS)
 
 
 def _was_emptied(windows, since, until, kinds=FORGETTING):
@@ -88,8 +96,13 @@ def _audit_job(verdict, job, outcomes, parts, acceptances, windows, life):
     ended_at = max(outcome.completed_at for outcome in outcomes + parts) / 1000
     is_forgotten = _was_emptied(windows, job.published_at, ended_at)
     fates = {outcome.outcome for outcome in outcomes}
-    if not fates <= life.allowed(job, ended_at) and not is_forgotten:
-        verdict.fail("audience's outcome that must not be", f"{name}: {sorted(fates)}: {outcomes[0].detail}")
+    for outcome in outcomes:
+        if not life.allows(job, outcome, ended_at) and not is_forgotten:
+            verdict.fail("audience's outcome that must not be", f"{name}: {outcome.outcome}: {outcome.detail}")
+    age = min(outcome.completed_at for outcome in outcomes) / 1000 - job.published_at
+    if any(life.is_early(job, outcome) for outcome in outcomes) and age < EARLY_SECONDS and not _was_emptied(
+            windows, job.published_at, ended_at, (*FORGETTING, "worker-clock")):
+        verdict.fail("refused before its start could come", f"{name}: after {age:.1f} s")
     for told in outcomes + parts:
         if told.app != job.app:
             verdict.fail("outcome of another app", f"{name}: {told.app}")
@@ -143,6 +156,12 @@ def _audit_target(verdict, name, job, tales, acceptances, is_forgotten):
         verdict.fail("told as accepted, unknown to APNs", f"{name}: {counts}")
 
 
+def _was_early(job, jobs, parents):
+    """All its copies came too early: it is none of its activity's states."""
+    life = _Life([mate for mate in jobs.values() if _key(mate) == _key(job)], parents)
+    return bool(parents[job.id]) and all(life.is_early(job, outcome) for outcome in parents[job.id])
+
+
 def _audit_activities(verdict, jobs, parents, parts, activities, windows):
     starts, newest, states = {}, {}, collections.defaultdict(set)
     for job in jobs.values():
@@ -150,7 +169,7 @@ def _audit_activities(verdict, jobs, parents, parts, activities, windows):
             states[_key(job)].add(job.number)
         if job.kind == "start":
             starts[_key(job)] = job
-        elif job.kind in ("update", "end") and {one.outcome for one in parents[job.id]} != {"invalid"}:
+        elif job.kind in ("update", "end") and not _was_early(job, jobs, parents):
             newest[_key(job)] = max(newest.get(_key(job), job), job, key=lambda one: (one.kind == "end", one.number))
     shown = collections.defaultdict(list)
     for activity in activities:

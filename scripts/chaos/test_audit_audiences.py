@@ -109,14 +109,56 @@ class AuditAudiencesTests(unittest.TestCase):
 
     def test_a_refused_update(self):
         start, update = next(life for life in self.lives if len(life) > 2 and life[-1].kind != "end")[:2]
-        self.parent(update).outcome = "invalid"
-        self.assertEqual(self.findings(), {}, "it was published before its start was carried out")
-        update.published_at = BEGAN + 2
-        self.assertEqual(self.findings(), {"audience's outcome that must not be": 1})
-        self.parent(update).outcome = "throttled"
+        wrong = {"audience's outcome that must not be": 1}
+        told = self.parent(update)
+        told.outcome, told.detail = "invalid", "to.activity: is not known: no start and no update token of it came"
+        self.assertEqual(self.findings(), wrong, "its start was carried out soon")
+        self.parent(start).completed_at = (BEGAN + 40) * 1000
+        self.assertEqual(self.findings(), {"refused before its start could come": 1})
+        self.assertEqual(self.findings([Window("worker-clock", BEGAN, BEGAN + 1)]), {})
+        told.completed_at = (BEGAN + 30) * 1000
         self.assertEqual(self.findings(), {})
-        self.parent(start).outcome = "throttled"
+        update.published_at = BEGAN + 20
+        told.completed_at = (BEGAN + 50) * 1000
+        self.assertEqual(self.findings(), wrong, "it waits for half a minute")
+        update.published_at = BEGAN
+        told.detail = "to.activity: has ended; start another under a new id"
+        self.assertEqual(self.findings(), wrong, "nothing ended it")
+
+    def test_a_refused_newest_state(self):
+        start, *_, last = next(life for life in self.lives if len(life) > 2 and life[-1].kind != "end")
+        told = self.parent(last)
+        told.outcome, told.detail = "invalid", "to.activity: is not known: no start and no update token of it came"
+        for card in self.shown:
+            if (card["app"], card["id"]) == (start.app, start.activity):
+                card["content_state"] = {"n": last.number - 1}
+        self.assertEqual(self.findings(), {
+            "audience's outcome that must not be": 1, "an older state is shown": len(start.devices)}, "it is the newest all the same")
+        self.parent(start).completed_at = (BEGAN + 40) * 1000
+        told.completed_at = (BEGAN + 30) * 1000
+        self.assertEqual(self.findings(), {})
+
+    def test_an_update_before_the_end(self):
+        life = next(life for life in self.lives if len(life) > 2 and life[-1].kind == "end")
+        told = self.parent(life[1])
+        told.outcome, told.detail = "invalid", "to.activity: has ended; start another under a new id"
+        self.assertEqual(self.findings(), {"audience's outcome that must not be": 1}, "its number is smaller than the end's")
+        told.outcome = "throttled"
+        self.assertEqual(self.findings(), {})
+        told = self.parent(life[0])
+        told.outcome, told.detail = "invalid", "activity: has ended; start another under a new id"
+        self.assertEqual(self.findings(), {}, "a start is too late then")
+
+    def test_an_update_that_nothing_overtook(self):
+        life = next(life for life in self.lives if len(life) > 2 and life[-1].kind == "update")
+        self.parent(life[1]).outcome = "throttled"
+        self.assertEqual(self.findings(), {})
+        self.parent(life[-1]).outcome = "throttled"
         self.assertEqual(self.findings(), {"audience's outcome that must not be": 1})
+        self.parent(life[-1]).outcome = "completed"
+        for job in life[2:]:
+            job.published_at = BEGAN + 10
+        self.assertEqual(self.findings(), {"audience's outcome that must not be": 1}, "the newer ones came later")
 
     def test_a_device_that_is_not_started(self):
         start = next(life[0] for life in self.lives if life[-1].kind != "end")
