@@ -67,16 +67,20 @@ import Testing
     _ = try ActivityState.revise(&activity, isEnd: false, order: order, job: 2, jobs: &jobs, now: Self.zero + 5_000)
     let sent = activity?.resolve(.init(revision: 2), &member, now: Self.zero + 5_000)
     #expect(sent == .send([1], registeredAt: Self.zero + 1))
-    #expect(member?.isOwed(3, insteadOf: 2) == true && member?.isOwed(2, insteadOf: 2) == false)
+    #expect(
+      member?.isOwed(3, insteadOf: 2, gaveWay: false) == true && member?.isOwed(2, insteadOf: 2, gaveWay: true) == false
+    )
+    let isOwed = [false, true].map { member?.isOwed(4, insteadOf: 3, gaveWay: $0) }
+    #expect(isOwed == [false, true], "its push may have given way to revision 3, which is cancelled")
     let before = ActivityPast.Entry(phase: .active, place: 3, body: [1], contentState: [])
     let revision = activity?.takeBack(to: before, isLive: true, jobs: &jobs, now: Self.zero + 6_000)
     #expect(revision == ActivityRevision(number: 3, timestamp: Self.zero / 1_000 + 6))
     #expect(activity?.content?.place == 3 && activity?.content?.isBegun == true)
     #expect(jobs.isTakenBack(3, last: 3) && !jobs.isTakenBack(2, last: 3))
     let isClaimed = member?.claim(3)
-    #expect(isClaimed == true && member?.isOwed(3, insteadOf: 2) == true, "until it was published")
+    #expect(isClaimed == true && member?.isOwed(3, insteadOf: 2, gaveWay: false) == true, "until it was published")
     let late = activity?.resolve(.init(revision: 3, isLate: true), &member, now: Self.zero + 6_000)
-    #expect(late == .send([1], registeredAt: Self.zero + 1) && member?.isOwed(3, insteadOf: 2) == false)
+    #expect(late == .send([1], registeredAt: Self.zero + 1) && member?.isOwed(3, insteadOf: 2, gaveWay: false) == false)
     // A duplicate of the cancelled job, and the next one.
     let again = try ActivityState.revise(
       &activity, isEnd: false, order: order, job: 2, jobs: &jobs, now: Self.zero + 7_000)

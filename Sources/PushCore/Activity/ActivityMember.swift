@@ -113,12 +113,15 @@ package struct ActivityMember: Hashable, Sendable {
     return sent == revision && way == .lateClaimed
   }
 
-  /// Whether it is to be sent the newest revision by a late push, because an older one was cancelled that it counts as having; or, where that
-  /// is the newest, whose late push was ended.
-  package func isOwed(_ newest: UInt32, insteadOf cancelled: UInt32) -> Bool {
+  /// Whether it is to be sent the newest revision by a late push, because an older one was cancelled that it counts as having, or to which its
+  /// own late push gave way; or, where that is the newest, whose late push was ended.
+  /// - Parameter gaveWay: pushes in pages did so, too, and nobody knows to whom.
+  package func isOwed(_ newest: UInt32, insteadOf cancelled: UInt32, gaveWay: Bool) -> Bool {
     if token.isEmpty || isOver || hasLeft { return false }
     let isLate = way == .lateClaimed || way == .lateTaken
-    return newest == cancelled ? sent == newest && isLate : sent == cancelled || sent == newest && way == .lateClaimed
+    if newest == cancelled { return sent == newest && isLate }
+    if sent < newest { return gaveWay || isLate || sent == cancelled }
+    return sent == newest && way == .lateClaimed
   }
 
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {

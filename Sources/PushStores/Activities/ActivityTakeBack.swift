@@ -87,8 +87,9 @@ extension ActivityRegistry {
   /// - Parameters:
   ///   - number: the revision of the cancelled one.
   ///   - stays: it is the newest: only late pushes of it, which its cancel ended, are owed.
+  ///   - gaveWay: pushes of what was before gave way to the cancelled one: whoever may not have that is owed it.
   package func owed(
-    _ ordinals: [UInt32], of id: ActivityID, in scope: AppScope, number: UInt32, stays: Bool,
+    _ ordinals: [UInt32], of id: ActivityID, in scope: AppScope, number: UInt32, stays: Bool, gaveWay: Bool = false,
     then: @escaping Then<(body: [UInt8], members: [Owed])>
   ) {
     change(id, ordinals, scope, hasTexts: true, then) { draft, now in
@@ -97,9 +98,9 @@ extension ActivityRegistry {
       else { return .success(([], [])) }
       var owed: [Owed] = []
       for index in draft.members.indices {
-        guard var member = draft.members[index], member.isOwed(content.revision.number, insteadOf: number) else {
-          continue
-        }
+        guard var member = draft.members[index],
+          member.isOwed(content.revision.number, insteadOf: number, gaveWay: gaveWay)
+        else { continue }
         _ = member.claim(content.revision.number)
         draft.members[index] = member
         owed.append(Owed(ordinal: ordinals[index], token: member.token, device: member.device))

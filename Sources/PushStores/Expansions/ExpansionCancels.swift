@@ -38,10 +38,13 @@ extension ExpansionRunner {
         switch result {
         case .failure(let failure): later(ReadingFailure(failure).redis)
         case .success(.isOlder): then(nil, [])
-        case .success(.restored): sendOwed(job, stays: false) { [self] in broadcastRestored(job) }
+        case .success(.restored):
+          lookForGivenWay(job) { [self] gaveWay in
+            sendOwed(job, stays: false, gaveWay: gaveWay) { [self] in broadcastRestored(job) }
+          }
         case .success(.stays(let isEnd)):
           keep(job, as: isEnd ? .end : .state) { [self] detail in
-            sendOwed(job, stays: true) { then(detail, []) }
+            sendOwed(job, stays: true, gaveWay: false) { then(detail, []) }
           }
         }
       }
@@ -163,19 +166,41 @@ extension ExpansionRunner {
     }
   }
 
+  /// Whether pushes of what is the newest again ended because the cancelled one was newer, or still will.
+  private func lookForGivenWay(_ job: Cancelled, then: @escaping (Bool) -> Void) {
+    activities.newest(job.activity, in: job.step.scope) { [self] result in
+      guard !job.delivery.isGone else { return }
+      var before = PushJob()
+      guard case .success(let newest?) = result, let step = try? read(newest.body, MessageMetadata(), into: &before)
+      else {
+        if case .failure(let failure) = result { return job.later(RedisClient.Failure(text: "\(failure)")) }
+        return then(false)
+      }
+      store.progress(step.id) { result in
+        guard !job.delivery.isGone else { return }
+        switch result {
+        case .failure(let failure): job.later(failure)
+        case .success(let progress): then(progress?.hasGivenWay ?? true)
+        }
+      }
+    }
+  }
+
   /// Publishes late pushes of the newest state to the members that count as having this job's.
-  private func sendOwed(_ job: Cancelled, stays: Bool, after: UInt32? = nil, then: @escaping () -> Void) {
+  private func sendOwed(
+    _ job: Cancelled, stays: Bool, gaveWay: Bool, after: UInt32? = nil, then: @escaping () -> Void
+  ) {
     live(job, after: after) { [self] live in
       guard let last = live.ordinals.last else { return then() }
       activities.owed(
-        live.ordinals, of: job.activity, in: job.step.scope, number: job.revision, stays: stays
+        live.ordinals, of: job.activity, in: job.step.scope, number: job.revision, stays: stays, gaveWay: gaveWay
       ) { [self] result in
         guard !job.delivery.isGone else { return }
         switch result {
         case .failure(let failure): job.later(ReadingFailure(failure).redis)
         case .success(let owed):
           publish(owed.body, to: owed.members, job) { [self] in
-            if live.hasMore { sendOwed(job, stays: stays, after: last, then: then) } else { then() }
+            if live.hasMore { sendOwed(job, stays: stays, gaveWay: gaveWay, after: last, then: then) } else { then() }
           }
         }
       }

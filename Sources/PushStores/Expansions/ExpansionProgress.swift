@@ -69,6 +69,9 @@ package struct ExpansionProgress: Sendable {
     return isPartlyForgotten || isOnChannel || ends.contains { summary[$0] > 0 }
   }
 
+  /// Pushes of it ended because a newer one came, or still will.
+  var hasGivenWay: Bool { isPartlyForgotten || !isComplete || summary[.outcome(.throttled)] > 0 }
+
   /// Its broadcast did not reach APNs, or was overtaken; nil: it did, or is open.
   private var failedBroadcast: String? {
     guard let broadcast, let letter = broadcast.letter.utf8.first, let end = PageEnd(letter: letter),
