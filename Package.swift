@@ -133,7 +133,7 @@ let package = Package(
       [
         "LuaInterpreter",
         "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane", "PushStores",
-        "APNsSimulator",
+        "PushOperations", "APNsSimulator",
         .product(name: "Logging", package: "swift-log"),
       ]),
 

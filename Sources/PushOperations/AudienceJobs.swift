@@ -1,5 +1,5 @@
 package import PushCore
-import PushIO
+package import PushIO
 package import PushSettings
 package import PushStores
 
@@ -19,20 +19,31 @@ package final class AudienceJobs {
   private static let stillMillisecondsMaximum: Int64 = 5_000
 
   /// Connects to the registry's Redis.
-  package init(_ configuration: Configuration) throws {
+  package convenience init(_ configuration: Configuration) throws {
     let loop = try EventLoop(wallClock: FleetTime.wallClock(configuration))
     let address = try RedisConfiguration(url: configuration.registryURL)
-    self.loop = loop
-    redis = RedisClient(
-      loop: loop, configuration: address, tls: try configuration.redis.tls(address), seed: .random(in: .min ... .max))
-    store = ExpansionStore(redis, prefix: configuration.redis.prefix) { loop.now.unixMilliseconds }
     var scopes: Set<AppScope> = []
     for credential in configuration.credentials {
       for app in credential.apps {
         scopes.formUnion(credential.environments.compactMap { AppScope(app: app, environment: $0) })
       }
     }
-    self.scopes = scopes.sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) }
+    self.init(
+      loop, address, tls: try configuration.redis.tls(address), prefix: configuration.redis.prefix,
+      scopes: scopes.sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) },
+      seed: .random(in: .min ... .max))
+  }
+
+  /// - Parameters:
+  ///   - scopes: where `jobs` looks for an id.
+  ///   - seed: of the pauses between connects.
+  package init(
+    _ loop: EventLoop, _ address: RedisConfiguration, tls: TLSContext?, prefix: String, scopes: [AppScope], seed: UInt64
+  ) {
+    self.loop = loop
+    redis = RedisClient(loop: loop, configuration: address, tls: tls, seed: seed)
+    store = ExpansionStore(redis, prefix: prefix) { loop.now.unixMilliseconds }
+    self.scopes = scopes
   }
 
   /// The known jobs with an id.

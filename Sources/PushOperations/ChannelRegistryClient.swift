@@ -1,8 +1,8 @@
 package import Logging
-import PushChannels
+package import PushChannels
 package import PushCore
-import PushCredentials
-import PushIO
+package import PushCredentials
+package import PushIO
 package import PushSettings
 package import PushStores
 
@@ -53,34 +53,53 @@ package final class ChannelRegistryClient {
   private static let closeMilliseconds: Int64 = 1_000
 
   /// Loads keys and certificates. Throws if something in the configuration is wrong.
-  package init(_ configuration: Configuration, logger: Logger, redisTimeoutMilliseconds: Int64 = 5_000) throws {
-    tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
+  package convenience init(
+    _ configuration: Configuration, logger: Logger, redisTimeoutMilliseconds: Int64 = 5_000
+  ) throws {
+    let tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
     let credentials = try Credentials(
       configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
-    let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
-    let redisTLS = try configuration.redis.tls(redisConfiguration)
-    let registryConfiguration = try RedisConfiguration(url: configuration.registryURL)
-    let registryTLS = try configuration.redis.tls(registryConfiguration)
+    let redis = try RedisConfiguration(url: configuration.redis.url)
+    let redisTLS = try configuration.redis.tls(redis)
+    let activities = try RedisConfiguration(url: configuration.registryURL)
+    let activitiesTLS = try configuration.redis.tls(activities)
     let wallClock = WallClock()
-    RedisClient.teach(wallClock, redisConfiguration, tls: redisTLS)
-    loop = try EventLoop(wallClock: wallClock)
-    var settings = ChannelClientConfiguration(configuration.apns)
-    settings.waitMilliseconds = settings.requestTimeoutMilliseconds
+    RedisClient.teach(wallClock, redis, tls: redisTLS)
+    let loop = try EventLoop(wallClock: wallClock)
     tokenStore.start(wallClock)
-    client = ChannelClient(
-      loop: loop, credentials: credentials, configuration: settings, seed: UInt64.random(in: .min ... .max))
-    redis = RedisClient(
-      loop: loop, configuration: redisConfiguration, tls: redisTLS, timeoutMilliseconds: redisTimeoutMilliseconds,
-      seed: UInt64.random(in: .min ... .max))
-    registry = ChannelRegistry(
-      loop: loop, redis: redis, manager: client, prefix: configuration.redis.prefix,
-      timing: ChannelEnsureState.Timing(requestMilliseconds: settings.requestTimeoutMilliseconds),
-      seed: UInt64.random(in: .min ... .max)
+    self.init(
+      loop, credentials, tokenStore, ChannelClientConfiguration(configuration.apns), redis: (redis, redisTLS),
+      activities: (activities, activitiesTLS), prefix: configuration.redis.prefix,
+      redisTimeoutMilliseconds: redisTimeoutMilliseconds, seed: UInt64.random(in: .min ... .max)
     ) { level, text in logger.log(level: level, "\(text)") }
+  }
+
+  /// - Parameters:
+  ///   - tokenStore: started, and stopped by `close`.
+  ///   - seed: of all its random numbers.
+  package init(
+    _ loop: EventLoop, _ credentials: Credentials, _ tokenStore: RedisProviderTokenStore,
+    _ apns: ChannelClientConfiguration, redis address: (configuration: RedisConfiguration, tls: TLSContext?),
+    activities registered: (configuration: RedisConfiguration, tls: TLSContext?), prefix: String,
+    redisTimeoutMilliseconds: Int64 = 5_000, seed: UInt64, notice: @escaping (Logger.Level, String) -> Void
+  ) {
+    self.loop = loop
+    self.tokenStore = tokenStore
+    var random = SeededRandom(seed: seed)
+    var settings = apns
+    settings.waitMilliseconds = settings.requestTimeoutMilliseconds
+    client = ChannelClient(loop: loop, credentials: credentials, configuration: settings, seed: random.next())
+    redis = RedisClient(
+      loop: loop, configuration: address.configuration, tls: address.tls,
+      timeoutMilliseconds: redisTimeoutMilliseconds, seed: random.next())
+    registry = ChannelRegistry(
+      loop: loop, redis: redis, manager: client, prefix: prefix,
+      timing: ChannelEnsureState.Timing(requestMilliseconds: settings.requestTimeoutMilliseconds),
+      seed: random.next(), notice: notice)
     activitiesRedis = RedisClient(
-      loop: loop, configuration: registryConfiguration, tls: registryTLS,
-      timeoutMilliseconds: redisTimeoutMilliseconds, seed: UInt64.random(in: .min ... .max))
-    activities = ActivityRegistry(loop: loop, redis: activitiesRedis, prefix: configuration.redis.prefix)
+      loop: loop, configuration: registered.configuration, tls: registered.tls,
+      timeoutMilliseconds: redisTimeoutMilliseconds, seed: random.next())
+    activities = ActivityRegistry(loop: loop, redis: activitiesRedis, prefix: prefix)
     registry.inUse = { [activities] scope, then in
       activities.channelsInUse(scope) { then($0.mapError { .redis("\($0)") }) }
     }

@@ -176,7 +176,7 @@ extension ExpansionRunner {
         if case .failure(let failure) = result { return job.later(RedisClient.Failure(text: "\(failure)")) }
         return then(false)
       }
-      store.progress(step.id) { result in
+      store.progress(step.job) { result in
         guard !job.delivery.isGone else { return }
         switch result {
         case .failure(let failure): job.later(failure)

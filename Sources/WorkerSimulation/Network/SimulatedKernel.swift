@@ -31,6 +31,9 @@ package final class SimulatedKernel: Kernel {
   private var knownReady: Bool?
   private var events: [(data: UInt64, readiness: Readiness)] = []
   private static let firstDescriptor = 3
+  /// Called for each wait with the time at which it ends at the latest, in the network's nanoseconds: simulated time passes there. nil: a wait
+  /// returns at once, since simulated time passes between turns.
+  var onWait: ((Int64) -> Void)?
 
   private let process: SimulatedProcess
 
@@ -209,8 +212,8 @@ package final class SimulatedKernel: Kernel {
   /// The state of one of its sockets may have changed.
   func touched() { knownReady = nil }
 
-  /// Returns at once: simulated time passes between turns.
   package func wait(milliseconds: Int32) -> Int {
+    onWait?(network.now + Int64(milliseconds) * 1_000_000)
     events.removeAll(keepingCapacity: true)
     for socket in sockets {
       guard let socket, let watch = socket.watch else { continue }

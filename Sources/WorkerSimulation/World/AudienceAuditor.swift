@@ -9,7 +9,8 @@ import PushCore
 ///   revision; none has both. A device that an activity ended for alone is sent nothing newer.
 /// - A device is started once, whichever jobs start it, and none is left out for a start that APNs did not accept.
 /// - A forgotten user is sent nothing.
-/// - Whoever is sent something was named by its audience. No fault excuses this one.
+/// - Whoever is sent something was named by its audience, and an activity's channel shows that activity alone. No fault excuses this one.
+/// - A job that an operator paused or cancelled is not sent, and a cancelled state is shown only where its outcome says so.
 package final class AudienceAuditor {
   /// The outcome of a job on a device.
   struct End {
@@ -26,13 +27,14 @@ package final class AudienceAuditor {
     let sentAt: Int64
     /// What it registers; nil: all that a device has, or something else than a device.
     var part: SimulatedPhone.Part?
-    /// When Redis had stored it, Unix milliseconds; nil: no acknowledgement yet.
+    /// When Redis had stored it, Unix milliseconds; nil: no acknowledgement yet, or Redis may have lost it.
     var storedAt: Int64?
     /// It is a dead letter: its acknowledgement does not tell that Redis has it.
     var isDeadLetter = false
-
-    /// The same, of which Redis may know nothing.
-    var unstored: RegistrationRecord { RegistrationRecord(token: token, sentAt: sentAt, part: part) }
+    /// Redis may have lost it.
+    var mayBeLost = false
+    /// By a clock that may have been wrong.
+    var isOfWrongClock = false
   }
 
   struct Job {
@@ -41,6 +43,9 @@ package final class AudienceAuditor {
     /// Outcomes of the whole job, in order.
     var outcomes: [String] = []
     var endedAt: Int64?
+    /// When something of it came last: its message, or an outcome.
+    var seenAt: Int64
+    var orders: [Order] = []
     var ends: [String: [End]] = [:]
     /// Of its broadcasts.
     var broadcasts: [End] = []
@@ -66,11 +71,18 @@ package final class AudienceAuditor {
   private(set) var members: [Member: [RegistrationRecord]] = [:]
   /// By user: when it was requested, and when Redis had stored it.
   private(set) var forgets: [String: RegistrationRecord] = [:]
-  private var forgetCounts: [String: Int] = [:]
-  private(set) var hasLostData = false
+  private(set) var forgetCounts: [String: Int] = [:]
+  /// When Redis lost data, and what had been stored just before may still be acknowledged.
+  private(set) var losses: [ClosedRange<Int64>] = []
+  /// When a worker's clock was wrong.
+  private(set) var wrongClocks: [ClosedRange<Int64>] = []
+  /// When something of each activity came first and last: a job, a token or an outcome.
+  private(set) var lives: [String: ClosedRange<Int64>] = [:]
+  /// Channels that an operator deleted as unused, in order.
+  private(set) var reapedChannels: [String] = []
   /// Violations.
   private var wrong: [String] = []
-  private var apnsIDs: Set<String> = []
+  private(set) var apnsIDs: Set<String> = []
   /// Jobs that need no outcome; a dead letter may come before its producer knows that the job is stored.
   private var deadLetters: Set<String> = []
 
@@ -90,8 +102,8 @@ package final class AudienceAuditor {
   /// Devices on an activity's channel whose last state was checked.
   package internal(set) var subscriberCount = 0
 
-  /// Some clocks were wrong, so an activity's age cannot be checked.
-  var hasWrongClocks: Bool { faults.contains(.setClock) }
+  /// Jobs that an operator cancelled or paused, and whose pushes were checked.
+  package internal(set) var orderedCount = 0
 
   /// How much longer a push may be under way, because its worker hung, milliseconds.
   var pausedMilliseconds: Int64 { faults.contains(.pauseWorker) ? 30_000 : 0 }
@@ -111,29 +123,51 @@ package final class AudienceAuditor {
       forgets[user] = RegistrationRecord(token: "", sentAt: event.sentAt)
       forgetCounts[user, default: 0] += 1
     case .token(let device, let activity, let token):
+      lives(activity, at: now)
       members[Member(device: device, activity: activity), default: []].append(
         RegistrationRecord(token: token, sentAt: event.sentAt))
     case .job(let job):
+      if job.push != nil { lives(job.activity, at: now) }
       guard jobs[job.id] == nil else {
         jobs[job.id]?.isRepeated = true
+        jobs[job.id]?.seenAt = now
         return
       }
-      jobs[job.id] = Job(job: job, publishedAt: now)
+      jobs[job.id] = Job(job: job, publishedAt: now, seenAt: now)
       order.append(job.id)
       if deadLetters.remove(job.id) != nil { excuse(job.id) }
     }
   }
 
-  /// Redis lost data: for everything before, the remaining state is unknown.
-  func redisLostData() {
-    hasLostData = true
+  /// Redis lost data at one of these times, Unix milliseconds: of what was in progress or stored before, the remaining state is unknown.
+  func redisLostData(from begin: Int64, until end: Int64) {
+    losses.append(begin...end + AudienceAuditor.doubtMilliseconds + pausedMilliseconds)
     for (id, job) in jobs where job.endedAt == nil { jobs[id]?.mayBeLost = true }
-    for (name, records) in registrations {
-      registrations[name] = records.map { $0.unstored }
+    func lost(_ record: RegistrationRecord) -> RegistrationRecord {
+      var record = record
+      record.storedAt = nil
+      record.mayBeLost = true
+      return record
     }
-    for (member, records) in members {
-      members[member] = records.map { $0.unstored }
-    }
+    registrations = registrations.mapValues { $0.map(lost) }
+    members = members.mapValues { $0.map(lost) }
+    forgets = forgets.mapValues(lost)
+  }
+
+  /// A worker's clock was wrong between these times.
+  func clockWasWrong(from begin: Int64, until end: Int64) {
+    wrongClocks.append(begin...end + AudienceAuditor.doubtMilliseconds + pausedMilliseconds)
+  }
+
+  /// An operator's command was answered, and taken.
+  func ordered(_ order: Order, _ job: String) { jobs[job]?.orders.append(order) }
+
+  /// An operator deleted this channel as unused.
+  func reaped(_ channel: String) { reapedChannels.append(channel) }
+
+  private func lives(_ activity: String, at now: Int64) {
+    let life = lives[activity] ?? now...now
+    lives[activity] = life.lowerBound...max(life.upperBound, now)
   }
 
   /// Every job has its outcome, except those that Redis lost.
@@ -144,8 +178,13 @@ package final class AudienceAuditor {
     switch event {
     case .acknowledged(let queue, let message) where queue.hasSuffix(".registrations"):
       guard isOfApp(message.body) else { return false }
+      if let activity = WorkerAuditor.text("activity", in: message.body) { lives(activity, at: now) }
+      let isLosing = losses.contains { $0.contains(now) }
+      let isOfWrongClock = wrongClocks.contains { $0.contains(now) }
       mark(message.body) { record in
-        if record.storedAt == nil, !record.isDeadLetter { record.storedAt = now }
+        if isLosing { record.mayBeLost = true }
+        if record.storedAt == nil, !record.isDeadLetter, !isLosing { record.storedAt = now }
+        if isOfWrongClock { record.isOfWrongClock = true }
       }
       return true
     case .stored(let queue, let message) where queue.hasSuffix(".dead"):
@@ -217,8 +256,11 @@ package final class AudienceAuditor {
     guard let id = parent ?? WorkerAuditor.text("job_id", in: body), jobs[id] != nil,
       let name = WorkerAuditor.text("outcome", in: body), let apnsID = WorkerAuditor.text("apns_id", in: body)
     else { return false }
+    jobs[id]?.seenAt = now
+    if let job = jobs[id]?.job, job.push != nil { lives(job.activity, at: now) }
     guard parent != nil else {
       jobs[id]?.outcomes.append(String(decoding: body, as: UTF8.self))
+      if let age = jobs[id].map({ now - $0.publishedAt }) { judgeEarly(String(decoding: body, as: UTF8.self), id, age) }
       if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = now }
       return true
     }
@@ -246,6 +288,7 @@ package final class AudienceAuditor {
     judgeMembers(ledger)
     judgeForgotten(ledger)
     judgeUnreported(ledger)
+    judgeOrders(ledger)
     return wrong
   }
 
@@ -257,7 +300,7 @@ package final class AudienceAuditor {
     }
     for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) { judge(ends, of: device, job, ledger) }
     judgeTargets(job)
-    guard !job.mayBeLost, !hasLostData else { return }
+    guard !isLossy(job) else { return }
     // All copies of a job that came before its activity was known are refused.
     let inTime = job.outcomes.filter { !hasExpiredEarly($0, job) }
     let refused = inTime.count { $0.contains("is not known") }
@@ -274,43 +317,9 @@ package final class AudienceAuditor {
     judge(job, AudienceAuditor.counts(text))
   }
 
-  /// The job expired by a wrong clock, a worker's or Redis', or in a late copy: one whose confirm was lost after its handover is delivered
-  /// again, and after a storm of lost connections a copy waits for so many others that it is over.
-  func hasExpiredEarly(_ outcome: String, _ job: Job) -> Bool {
-    guard outcome.contains("\"outcome\":\"expired\""), AudienceAuditor.summary(outcome) == nil else { return false }
-    let completedAt = WorkerAuditor.number("completed_at", in: Array(outcome.utf8)) ?? 0
-    if let expiration = job.job.expiration, completedAt >= expiration * 1_000 { return true }
-    let age = completedAt - job.publishedAt
-    return hasWrongClocks || job.isRepeated || !faults.isDisjoint(with: [.dropConfirms, .jumpRedisClock])
-      || age >= WorkerWorld.ageMaximumSeconds * 1_000
-  }
-
-  /// A job of an activity may be overtaken, or its activity may have ended, or not have started.
-  private func isExcused(_ outcome: String, _ job: Job) -> Bool {
-    guard AudienceAuditor.summary(outcome) == nil, !outcome.contains("\"outcome\":\"expired\"") else { return false }
-    if outcome.contains("\"outcome\":\"throttled\"") { return isOvertaken(job) }
-    guard job.job.push != nil else { return false }
-    let endedAt = job.endedAt ?? .max
-    let hasEnded = jobs.values.contains {
-      $0.job.activity == job.job.activity && $0.job.push == .end && $0.job.id != job.job.id && $0.publishedAt <= endedAt
-    }
-    return hasWrongClocks || hasEnded || job.job.push != .start && !isKnown(job.job.activity, at: job.publishedAt)
-  }
-
-  /// An activity was started before, or a device had registered a token for it.
-  private func isKnown(_ activity: String, at time: Int64) -> Bool {
-    jobs.values.contains { job in
-      job.job.activity == activity && job.job.push == .start && !job.mayBeLost && job.endedAt.map { $0 < time } == true
-        && job.outcomes.contains { AudienceAuditor.summary($0) != nil }
-    }
-      || members.contains { member, records in
-        member.activity == activity && records.contains { !$0.token.isEmpty && $0.storedAt.map { $0 < time } == true }
-      }
-  }
-
   private func judge(_ ends: [End], of device: String, _ job: Job, _ ledger: Ledger) {
     let name = "\(job.job.id) \(device)"
-    let isMarked = ends.contains(where: \.isAmbiguous) || job.mayBeLost || hasLostData
+    let isMarked = ends.contains(where: \.isAmbiguous) || isLossy(job)
     // Each late token has its own push, in addition to the page's. A device that was forgotten and registers again is another device, and
     // may be found again.
     let pages = Set(ends.filter { !$0.isLate }.map(\.apnsID))
@@ -325,7 +334,7 @@ package final class AudienceAuditor {
       if count > 1 { fail("accepted \(count) times, not marked as ambiguous: \(name)") }
       // One of two copies may expire by a clock that is wrong or was put right between them, the worker's or Redis'.
       let names = Set(ends.map(\.name)).sorted()
-      let isOutOfTime = names.contains("expired") && !faults.isDisjoint(with: [.setClock, .jumpRedisClock])
+      let isOutOfTime = names.contains("expired") && (hasWrongClock(job) || faults.contains(.jumpRedisClock))
       if names.count > 1, !isOutOfTime {
         fail("different outcomes, not marked as ambiguous: \(name): \(names)")
       }
@@ -338,7 +347,7 @@ package final class AudienceAuditor {
     switch job.job.push {
     case nil, .start: others = []
     // A late token of a device that left gets the newest such end, which may be another's.
-    case .leave where !hasLostData && !job.mayBeLost: others = leaves(of: job.job.activity)
+    case .leave where !isLossy(job): others = leaves(of: job.job.activity)
     case .leave, .update, .end: return
     }
     for device in job.ends.keys.sorted() where phones[device].map({ !job.job.takes($0) }) ?? true {
@@ -360,10 +369,10 @@ package final class AudienceAuditor {
     // its end is marked. Of an activity that is over on a device, a page that comes again tells in its end that it may have been sent.
     let mayBeBoth = job.ends.count { device, ends in
       ends.contains(where: \.isLate) || isForgotten(device) || ends.contains { $0.name == "unregistered" }
-        || ends.contains(where: \.isAmbiguous) && hasRegistered(device, during: job)
+        || ends.contains(where: \.isAmbiguous) && (job.isCancelled || hasRegistered(device, during: job))
         || job.job.push != nil && ends.contains { $0.isAmbiguous && $0.name == "throttled" }
     }
-    let both = job.ends.count + skipped - devices
+    let both = job.ends.count + skipped + (counts["cancelled"] ?? 0) - devices
     // One that was forgotten and registers again counts as another device.
     let again = job.ends.reduce(0) { $0 + (isForgotten($1.key) ? Set($1.value.map(\.apnsID)).count - 1 : 0) }
     // Nor has one an outcome whose ordinal is another's, in a Redis that was rewound.
@@ -373,10 +382,13 @@ package final class AudienceAuditor {
     guard job.job.push != .update, job.job.push != .end else { return }
     let sure = phones.values.filter { job.job.takes($0) && isSurelyKnown($0, for: job) }
     let possible = phones.values.filter { job.job.takes($0) }
-    if devices < sure.count { fail("\(devices) devices for an audience of at least \(sure.count): \(id)") }
+    if devices < sure.count, !job.isCancelled {
+      fail("\(devices) devices for an audience of at least \(sure.count): \(id)")
+    }
     // A device that was forgotten and registers again is another device.
     let most = possible.count + possible.count { isForgotten($0.name) }
     if devices > most { fail("\(devices) devices for an audience of at most \(most): \(id)") }
+    guard !job.isCancelled else { return }
     let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
     switch job.job.push {
     case nil:
@@ -415,7 +427,7 @@ package final class AudienceAuditor {
 
   func isForgotten(_ device: String) -> Bool { phones[device].map { forgets[$0.user] != nil } ?? false }
 
-  private static func summary(_ outcome: String) -> String? {
+  static func summary(_ outcome: String) -> String? {
     guard let start = outcome.firstRange(of: "\"summary\":{") else { return nil }
     return String(outcome[start.upperBound...].prefix { $0 != "}" })
   }
@@ -427,66 +439,5 @@ package final class AudienceAuditor {
       if parts.count == 2, let count = Int(parts[1]) { counts[parts[0].filter { $0 != "\"" }] = count }
     }
     return counts
-  }
-
-  /// Finds pushes that APNs accepted without an outcome.
-  private func judgeUnreported(_ ledger: Ledger) {
-    guard !hasLostData, !faults.contains(.deleteQueue) else { return }
-    var owners: [String: String] = [:]
-    for phone in phones.values {
-      owners[phone.startToken] = phone.name
-      for record in registrations[phone.name] ?? [] { owners[record.token] = phone.name }
-    }
-    for (member, records) in members { for record in records { owners[record.token] = member.device } }
-    for entry in ledger.entries where ledger.acceptances(of: entry.apnsID) > 0 && !apnsIDs.contains(entry.apnsID) {
-      guard let owner = owners[entry.target], !isForgotten(owner) else { continue }
-      fail("accepted, but without an outcome: \(entry.apnsID) \(owner)")
-    }
-  }
-
-  /// `apns-id`s of everything that was sent to tokens of devices.
-  func apnsIDs(_ ledger: Ledger) -> Set<String> {
-    var tokens = Set(phones.values.map(\.startToken))
-    for record in registrations.values.joined() { tokens.insert(record.token) }
-    for record in members.values.joined() { tokens.insert(record.token) }
-    return apnsIDs.union(ledger.entries.filter { tokens.contains($0.target) }.map(\.apnsID))
-  }
-
-  // MARK: - Forgotten users
-
-  private func wasStored(_ record: RegistrationRecord, before forget: RegistrationRecord) -> Bool {
-    record.storedAt.map { $0 < forget.sentAt } ?? false
-  }
-
-  /// Time in which lanes still send to devices that they had looked up before. Pages in a queue are looked up again.
-  private static let underWayMilliseconds: Int64 = 30_000
-
-  private func judgeForgotten(_ ledger: Ledger) {
-    guard !hasLostData else { return }
-    for (user, record) in forgets.sorted(by: { $0.key < $1.key }) {
-      guard let storedAt = record.storedAt else { continue }
-      let mine = phones.values.filter { $0.user == user }
-      // A user who registers again after that is a normal user.
-      // Nobody knows yet whose a device is of which other fields came first.
-      let gone = mine.filter { phone in
-        registrations[phone.name]?.allSatisfy { $0.sentAt <= record.sentAt } ?? true
-          && registrations[phone.name]?.contains { $0.part == nil || $0.part == .user && wasStored($0, before: record) }
-            ?? true
-      }
-      var tokens = Set(gone.flatMap { phone in (registrations[phone.name] ?? []).map(\.token) + [phone.startToken] })
-      // Of a device that an update token made known, or made known again, nobody knows the user.
-      let owned = gone.filter { phone in registrations[phone.name]?.contains { wasStored($0, before: record) } ?? false
-      }
-      for (member, records) in members
-      where forgetCounts[user] == 1 && owned.contains(where: { $0.name == member.device }) {
-        let newer = Set(records.filter { $0.sentAt > record.sentAt }.map(\.token))
-        tokens.formUnion(records.map(\.token).filter { !$0.isEmpty && !newer.contains($0) })
-      }
-      for entry in ledger.entries where !entry.target.isEmpty && tokens.contains(entry.target) {
-        if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds + pausedMilliseconds {
-          fail("sent to a forgotten user after \(entry.receivedAt - storedAt) ms: \(user) \(entry.target)")
-        }
-      }
-    }
   }
 }

@@ -10,7 +10,7 @@ extension AudienceAuditor {
   }
 
   /// A push sent before a newer one may arrive after it, within this time.
-  private static let underWayMilliseconds: Int64 = 20_000
+  static let underWayMilliseconds: Int64 = 20_000
 
   func judgeMembers(_ ledger: Ledger) {
     var pushes: [String: [Push]] = [:]
@@ -22,17 +22,37 @@ extension AudienceAuditor {
         Push(number: number, timestamp: timestamp, receivedAt: seen.entry.receivedAt))
     }
     let subscribers = subscribers(ledger)
-    if !hasLostData, !hasWrongClocks {
-      let channels = subscribers.values.map(\.channel)
-      for target in Set(members.values.joined().map(\.token) + channels).sorted() {
-        judgeOrder(target, pushes[target] ?? [])
-      }
-    }
     judgeStarts(ledger)
     judgeBroadcasts(ledger)
-    guard !hasLostData, !hasWrongClocks else { return }
-    for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes, subscribers) }
+    for activity in lives.keys.sorted() where !isLossy(activity) {
+      var targets = Set(subscribers.filter { $0.key.activity == activity }.map(\.value.channel))
+      for (member, records) in members where member.activity == activity { targets.formUnion(records.map(\.token)) }
+      judgeNumbers(activity, targets.map { pushes[$0] ?? [] })
+      judgeUndone(activity, targets.sorted(), pushes)
+      guard !isDoubtful(activity) else { continue }
+      for target in targets.sorted() { judgeOrder(target, pushes[target] ?? []) }
+      judgeNewest(activity, pushes, subscribers)
+    }
     judgeChannels(pushes, subscribers)
+  }
+
+  /// Of two updates or ends, the one with the larger number of the producer's has the later timestamp, which decides what is shown. What was
+  /// before a cancelled one gets a new timestamp.
+  private func judgeNumbers(_ activity: String, _ pushes: [[Push]]) {
+    var known: [Int64: (job: SimulatedAudienceJob, timestamps: ClosedRange<Int64>)] = [:]
+    for job in jobs.values where job.job.activity == activity && job.job.sequence != nil && !job.isUndone {
+      guard job.job.push == .update || job.job.push == .end else { continue }
+      let timestamps = pushes.joined().filter { $0.number == Int64(job.job.number) }.map(\.timestamp)
+      guard let first = timestamps.min(), let last = timestamps.max() else { continue }
+      known[job.job.sequence ?? 0] = (job.job, first...last)
+    }
+    let ordered = known.sorted { $0.key < $1.key }.map(\.value)
+    for (older, newer) in zip(ordered, ordered.dropFirst())
+    where older.timestamps.upperBound >= newer.timestamps.lowerBound {
+      fail(
+        "\(newer.job.id) is newer than \(older.job.id), and its timestamp is not: \(newer.timestamps), \(older.timestamps)"
+      )
+    }
   }
 
   /// No device gets a state for the first time after a newer one.
@@ -63,7 +83,7 @@ extension AudienceAuditor {
         other.job.activity == job.job.activity && other.job.id != job.job.id && pushes.contains(other.job.push)
           && isNewer(other, earliest)
           // With a wrong clock, a copy may have expired before.
-          && (hasWrongClocks || other.publishedAt <= job.endedAt ?? .max)
+          && (hasWrongClock(job) || other.publishedAt <= job.endedAt ?? .max)
       }
     }
     switch job.job.push {
@@ -78,17 +98,21 @@ extension AudienceAuditor {
   func newest(_ activity: String) -> Job? {
     let numbered = jobs.values.filter {
       $0.job.activity == activity && $0.job.sequence != nil && ($0.job.push == .update || $0.job.push == .end)
+        && !$0.isUndone
     }
     if !numbered.isEmpty { return newest(of: numbered) }
+    // What was before a cancelled one has a higher revision than its outcome says.
+    if jobs.values.contains(where: { $0.job.activity == activity && $0.isCancelled }) { return nil }
     var newest: (revision: Int64, job: Job)?
     for id in order {
-      guard let job = jobs[id], job.job.activity == activity, job.job.push == .update || job.job.push == .end else {
-        continue
-      }
+      guard let job = jobs[id], job.job.activity == activity, job.job.push == .update || job.job.push == .end,
+        !job.isUndone
+      else { continue }
       guard let revision = revision(of: job) else {
         if job.mayBeLost { return nil }
         continue
       }
+      if isSupersededByUndone(job) { continue }
       if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
     }
     return newest?.job
@@ -99,9 +123,24 @@ extension AudienceAuditor {
     func place(_ job: Job) -> (Int, Int64) { (job.job.push == .end ? 1 : 0, job.job.sequence ?? 0) }
     for job in jobs.sorted(by: { place($0) > place($1) }) {
       if job.mayBeLost { return nil }
+      if isSupersededByUndone(job) { continue }
       if job.outcomes.isEmpty || !job.outcomes.allSatisfy({ $0.contains("is not known") }) { return job }
     }
     return nil
+  }
+
+  /// Nothing of it was sent, because of a newer one that was cancelled later.
+  private func isSupersededByUndone(_ job: Job) -> Bool {
+    guard !job.outcomes.isEmpty, job.outcomes.allSatisfy({ $0.contains("\"outcome\":\"throttled\"") }) else {
+      return false
+    }
+    return jobs.values.contains { $0.isUndone && $0.job.activity == job.job.activity && isOlder(job, than: $0) }
+  }
+
+  /// By the producer's numbers, else by revision.
+  func isOlder(_ job: Job, than other: Job) -> Bool {
+    if let sequence = job.job.sequence, let newer = other.job.sequence { return sequence < newer }
+    return (revision(of: job) ?? 0) < (revision(of: other) ?? 0)
   }
 
   /// nil: no outcome names it.
@@ -121,7 +160,7 @@ extension AudienceAuditor {
       guard let last = registrations.max(by: { $0.sentAt < $1.sentAt }), !last.token.isEmpty, last.storedAt != nil,
         SimulatedJob.isDeliverable(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
       else { continue }
-      // An end for this device alone may be a dead letter, while the device has left all the same.
+      // An end for this device alone may be a dead letter, or cancelled when some of it was sent: the device has left all the same.
       if hasLostLeave(member) { continue }
       let leaves = leaves(of: activity).filter { $0.job.names(member.device) }
       guard leaves.isEmpty else {
@@ -134,6 +173,8 @@ extension AudienceAuditor {
       // A push that APNs refused, or that came too late, has an outcome that says so.
       let ends = newest.ends[member.device] ?? []
       if ends.contains(where: { $0.name != "accepted" && $0.name != "throttled" }) { continue }
+      // It was cancelled before this push of it.
+      if newest.isKept, ends.isEmpty { continue }
       let shown = pushes[last.token]?.max { $0.timestamp < $1.timestamp }
       if shown?.number != Int64(newest.job.number) {
         let text = shown.map { "\($0.number)" } ?? "nothing"
@@ -144,7 +185,6 @@ extension AudienceAuditor {
 
   /// A device is not started by two jobs: APNs accepted at most one start of an activity for it.
   private func judgeStarts(_ ledger: Ledger) {
-    guard !hasLostData else { return }
     let devices = Dictionary(phones.values.map { ($0.startToken, $0.name) }) { first, _ in first }
     var starts: [Member: Set<String>] = [:]
     for seen in ledger.lastNotifications {
@@ -155,7 +195,7 @@ extension AudienceAuditor {
       starts[Member(device: device, activity: activity), default: []].insert(seen.entry.apnsID)
     }
     for (member, ids) in starts.sorted(by: { ($0.key.device, $0.key.activity) < ($1.key.device, $1.key.activity) })
-    where ids.count > 1 && !isForgotten(member.device) {
+    where ids.count > 1 && !isForgotten(member.device) && !isLossy(member.activity) {
       fail("\(member.device) of \(member.activity) is started by \(ids.count) jobs: \(ids.sorted())")
     }
   }
@@ -164,13 +204,15 @@ extension AudienceAuditor {
   func judge(unstarted missing: [String], _ job: Job) {
     let activity = job.job.activity
     let mine = jobs.values.filter { $0.job.activity == activity }
-    guard !hasWrongClocks, !mine.contains(where: { $0.job.push == .end || $0.mayBeLost }) else { return }
+    let isOver = mine.contains { $0.job.push == .end && $0.publishedAt <= job.endedAt ?? .max }
+    guard !isOver, !isDoubtful(activity), !mine.contains(where: \.mayBeLost) else { return }
     restartedCount += job.ends.keys.count { name in
       mine.contains { $0.job.push == .start && $0.ends[name] != nil && !mayHaveStarted(name, $0, before: job) }
     }
     let silent = missing.filter { name in
       members[Member(device: name, activity: activity)] == nil && !leaves(of: activity).contains { $0.job.names(name) }
         && !mine.contains { $0.job.push == .start && mayHaveStarted(name, $0, before: job) }
+        && !mine.contains { hadWhenCancelled(name, $0, during: job) }
     }
     if !silent.isEmpty { fail("devices that are not started: \(job.job.id): \(silent.prefix(5))") }
   }
@@ -181,19 +223,28 @@ extension AudienceAuditor {
     return ends.contains { $0.name == "accepted" || $0.isAmbiguous } || (other.endedAt ?? .max) >= job.publishedAt
   }
 
+  /// The other start was cancelled, and may have had the device while this one looked.
+  private func hadWhenCancelled(_ device: String, _ other: Job, during job: Job) -> Bool {
+    guard other.job.push == .start, other.isCancelled, let phone = phones[device], other.job.takes(phone) else {
+      return false
+    }
+    return other.publishedAt <= job.endedAt ?? .max && (other.endedAt ?? .max) >= job.publishedAt
+  }
+
   // MARK: - Devices that left
 
   /// The jobs that ended an activity for some devices.
   func leaves(of activity: String) -> [Job] {
     jobs.values.filter { job in
-      job.job.activity == activity && job.job.push == .leave
+      job.job.activity == activity && job.job.push == .leave && !job.isUndone
         && job.outcomes.contains { $0.contains("\"outcome\":\"completed\"") }
     }
   }
 
   private func hasLostLeave(_ member: Member) -> Bool {
     jobs.values.contains { job in
-      job.job.activity == member.activity && job.job.push == .leave && job.mayBeLost && job.job.names(member.device)
+      job.job.activity == member.activity && job.job.push == .leave && job.job.names(member.device)
+        && (job.mayBeLost || job.isKept)
     }
   }
 

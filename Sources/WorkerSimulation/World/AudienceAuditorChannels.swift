@@ -30,7 +30,7 @@ extension AudienceAuditor {
   /// A broadcast is accepted once, or marked.
   func judgeBroadcasts(_ ledger: Ledger) {
     for id in order {
-      guard let job = jobs[id], !job.mayBeLost, !hasLostData else { continue }
+      guard let job = jobs[id], !isLossy(job) else { continue }
       for (apnsID, ends) in Dictionary(grouping: job.broadcasts, by: \.apnsID).sorted(by: { $0.key < $1.key }) {
         let count = ledger.acceptances(of: apnsID)
         if count > 1, !ends.contains(where: \.isAmbiguous) {
@@ -44,7 +44,7 @@ extension AudienceAuditor {
   }
 
   func judgeChannels(_ pushes: [String: [Push]], _ subscribers: [Member: Subscription]) {
-    for activity in Set(subscribers.keys.map(\.activity)).sorted() {
+    for activity in Set(subscribers.keys.map(\.activity)).sorted() where !isDoubtful(activity) {
       let mine = subscribers.filter { $0.key.activity == activity }.sorted { $0.key.device < $1.key.device }
       let channels = Set(mine.map(\.value.channel)).sorted()
       guard channels.count == 1 else {
@@ -52,6 +52,9 @@ extension AudienceAuditor {
         continue
       }
       let starts = jobs.values.filter { $0.job.activity == activity && $0.job.push == .start }
+      if let channel = channels.first, reapedChannels.contains(channel) {
+        fail("an operator's command deleted the channel of \(activity), which is known: \(channel)")
+      }
       for (member, _) in mine { judgeBothWays(member, starts) }
       // Where the app started it itself, a start may be newer than an update.
       guard let newest = newest(activity), isReported(newest, activity), let number = revision(of: newest),

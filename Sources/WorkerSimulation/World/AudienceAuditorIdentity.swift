@@ -21,9 +21,15 @@ extension AudienceAuditor {
     }
     var owners: [String: Member] = [:]
     for (member, records) in members { for record in records { owners[record.token] = member } }
+    let channels = channelOwners(ledger)
     for seen in ledger.lastNotifications {
       let target = seen.entry.target
-      if let phone = devices[target] {
+      if let activities = channels[target], let number = WorkerAuditor.number("n", in: seen.payload) {
+        for activity in activities.sorted() where updates[Int(number)]?.activity != activity {
+          fail(
+            "shown on the channel of an activity that its job is not of: \(number) on that of \(activity), \(target)")
+        }
+      } else if let phone = devices[target] {
         if let number = AudienceAuditor.alertNumber(in: seen.payload) {
           if !app.owns(number) { stranger(phone.name, "\(number) of another app") }
           if let job = alerts[number], !job.takes(phone) { stranger(phone.name, job.id) }
@@ -44,16 +50,32 @@ extension AudienceAuditor {
     }
   }
 
+  /// The activities whose starts named each channel: their devices show what is broadcast on it.
+  private func channelOwners(_ ledger: Ledger) -> [String: Set<String>] {
+    let devices = Set(phones.values.map(\.startToken))
+    var owners: [String: Set<String>] = [:]
+    for seen in ledger.lastNotifications where devices.contains(seen.entry.target) {
+      guard let channel = WorkerAuditor.text("input-push-channel", in: seen.payload),
+        let number = WorkerAuditor.number("n", in: seen.payload)
+      else { continue }
+      owners[channel, default: []].insert(SimulatedAudienceJob.activity(ofState: Int(number)))
+    }
+    for (channel, activities) in owners.sorted(by: { $0.key < $1.key }) where activities.count > 1 {
+      fail("a channel of several activities: \(channel): \(activities.sorted())")
+    }
+    return owners
+  }
+
   /// What all devices had registered before a job goes to their newest tokens.
   func judgeTokens(_ ledger: Ledger) {
-    guard !hasLostData, !hasWrongClocks, !faults.contains(.jumpRedisClock) else { return }
+    guard !faults.contains(.jumpRedisClock) else { return }
     var targets: [String: Set<String>] = [:]
     for entry in ledger.entries { targets[entry.apnsID, default: []].insert(entry.target) }
     for id in order {
-      guard let job = jobs[id], job.job.push == nil else { continue }
+      guard let job = jobs[id], job.job.push == nil, !isLossy(job), !hasWrongClock(job) else { continue }
       for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) where !isForgotten(device) {
         let records = registrations[device] ?? []
-        guard records.allSatisfy({ $0.storedAt.map { $0 < job.publishedAt } ?? false }),
+        guard records.allSatisfy({ !$0.isOfWrongClock && $0.storedAt.map { $0 < job.publishedAt } ?? false }),
           let newest = records.filter({ !$0.token.isEmpty }).map(\.sentAt).max()
         else { continue }
         let tokens = Set(records.filter { $0.sentAt == newest }.map(\.token))

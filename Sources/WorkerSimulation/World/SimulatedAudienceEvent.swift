@@ -23,6 +23,10 @@ package struct SimulatedAudienceEvent: Sendable {
   private static let productionStart: Int64 = 500_000_000
   /// Maximum delay of a late registration, milliseconds.
   private static let staleMilliseconds: UInt64 = 20_000
+  /// How long before the aftermath devices begin to register.
+  static let registersEarlierNanoseconds: Int64 = 15_000_000_000
+  /// From the aftermath's begin until its activities end, where operators delete unused channels.
+  static let longNanoseconds: Int64 = (WorkerWorld.unusedSeconds + 60) * 1_000_000_000
 
   private init(_ app: SimulatedApp, _ kind: Kind, at: Int64, lateByMilliseconds late: Int64 = 0) {
     self.app = app
@@ -55,6 +59,49 @@ package struct SimulatedAudienceEvent: Sendable {
       SimulatedAudienceEvent(.first, .register(phone, part: nil), at: productionStart),
       SimulatedAudienceEvent(.first, .job(update), at: at),
     ] + (startAt.map { [SimulatedAudienceEvent(.first, .job(start), at: $0)] } ?? [])
+  }
+
+  /// Devices register again, and there are more jobs and activities.
+  static func aftermath(
+    seed: UInt64, _ settings: WorkerWorld.Settings, from begin: Int64
+  ) -> [SimulatedAudienceEvent] {
+    guard settings.audienceDevices > 0 else { return [] }
+    var random = SeededRandom(seed: seed ^ 0x6166_7465_726D_6174)
+    var events = aftermath(.first, &random, settings, begin)
+    if settings.hasSecondApp { events += aftermath(.second, &random, settings, begin) }
+    return events
+  }
+
+  private static func aftermath(
+    _ app: SimulatedApp, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings, _ begin: Int64
+  ) -> [SimulatedAudienceEvent] {
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    var events: [SimulatedAudienceEvent] = []
+    for number in 0..<settings.audienceDevices {
+      let phone = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0, app: app, settings)
+      let at = begin - registersEarlierNanoseconds + Int64(pick(5_000)) * 1_000_000
+      events.append(SimulatedAudienceEvent(app, .register(phone, part: nil), at: at))
+    }
+    for number in 0..<2 + pick(6) {
+      let audience: SimulatedAudienceJob.Audience =
+        pick(3) == 0 ? .segment : .users([SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices)), settings)])
+      let job = SimulatedAudienceJob(
+        app.firstNumber + settings.audienceJobs + number, of: app, audience, isBulk: pick(2) == 0)
+      events.append(SimulatedAudienceEvent(app, .job(job), at: begin + Int64(pick(10_000)) * 1_000_000))
+    }
+    for number in 0..<1 + pick(2) {
+      let start = begin + Int64(pick(3_000)) * 1_000_000
+      events += plan(activity: settings.activities + number, of: app, &random, settings, start: start)
+    }
+    guard settings.channelCommands > 0 else { return events }
+    // Its last update is so old that its channel counts as unused when it ends.
+    for index in events.indices {
+      if case .job(let job) = events[index].kind, job.push == .end {
+        events[index] = SimulatedAudienceEvent(
+          app, events[index].kind, at: begin + longNanoseconds + Int64(pick(2_000)) * 1_000_000)
+      }
+    }
+    return events
   }
 
   private static func plan(
@@ -117,11 +164,12 @@ package struct SimulatedAudienceEvent: Sendable {
 
   /// One activity: a start, updates and an end, while devices register their update tokens, some early, some late.
   private static func plan(
-    activity: Int, of app: SimulatedApp, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
+    activity: Int, of app: SimulatedApp, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings,
+    start known: Int64? = nil
   ) -> [SimulatedAudienceEvent] {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     let name = "ride-\(activity)"
-    let start = productionStart + Int64(1_500 + pick(3_000)) * 1_000_000
+    let start = known ?? productionStart + Int64(1_500 + pick(3_000)) * 1_000_000
     var events: [SimulatedAudienceEvent] = []
     var number = 1_000 * (activity + 1) + app.firstNumber
     func add(

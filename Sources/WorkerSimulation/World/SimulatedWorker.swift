@@ -66,7 +66,7 @@ package final class SimulatedWorker {
   /// A drain ends after 25 s; then connections are closed.
   static let drainNanosecondsMaximum: Int64 = 30_000_000_000
   /// The TLS context for `Credentials`, shared by all workers: loading the system's authorities takes longer than a simulated worker runs.
-  private static let tls = Result { () throws(TLSError) in try TLSContext.client(alpn: ["h2"]) }
+  static let tls = Result { () throws(TLSError) in try TLSContext.client(alpn: ["h2"]) }
 
   /// Starts the worker.
   /// - Parameters:
@@ -167,8 +167,7 @@ package final class SimulatedWorker {
     return settings
   }
 
-  private static func channelSettings(_ configuration: Configuration, _ name: String) throws -> ChannelConsumerSettings
-  {
+  static func channelSettings(_ configuration: Configuration, _ name: String) throws -> ChannelConsumerSettings {
     var settings = try ChannelConsumerSettings(configuration, hostName: name)
     if let host = APNsHost(url: "http://127.0.0.1:\(WorkerWorld.managePort)") { settings.client.production = host }
     return settings

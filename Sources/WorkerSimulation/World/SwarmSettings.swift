@@ -40,6 +40,7 @@ extension WorkerWorld.Settings {
     }
     if seed >= 600_000_000 { settings.addFleeting(seed: seed) }
     if seed >= 700_000_000 { settings.addForgeriesOrStarts(seed: seed) }
+    if seed >= 700_100_000 { settings.addOperators(seed: seed) }
     if seed >= 120_000_000, settings.trouble != nil { settings.addSmallPrefetch(seed: seed) }
     return settings
   }
@@ -175,6 +176,20 @@ extension WorkerWorld.Settings {
       activities = 1 + pick(4)
       faults += [.failAPNs, .throttleAPNs, .refuseStreams, .slowAPNs]
       faultCount = max(20, faultCount)
+    }
+  }
+
+  /// Operators beside running jobs and activities, an APNs that is in trouble for minutes, and what comes after all faults.
+  private mutating func addOperators(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6F70_6572_6174_6F73)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    guard trouble == nil, forgedMessages == 0 else { return }
+    commands = [0, 5, 15, 40][pick(4)]
+    hasAftermath = pick(2) == 0
+    if pick(4) == 0 { outageNanoseconds = Int64(60 + pick(120)) * 1_000_000_000 }
+    if channelAbove != nil, channelRequests == 0, pick(4) == 0 {
+      channelCommands = 2 + pick(3)
+      hasAftermath = true
     }
   }
 

@@ -19,10 +19,14 @@ package struct WorkerPlan: Sendable {
   package var faults: [Fault?] = []
   /// Events of devices, audiences and activities, likewise.
   package var audiences: [SimulatedAudienceEvent?] = []
+  /// Of operators.
+  var commands: [SimulatedCommand] = []
 
   private static let productionStart: Int64 = 500_000_000
   /// Workers have connections by then.
   private static let readyNanoseconds: Int64 = 3_000_000_000
+  /// From the time of faults to the aftermath: what was under way or paused has come by then.
+  private static let aftermathNanoseconds: Int64 = 110_000_000_000
 
   package init(seed: UInt64, settings: WorkerWorld.Settings = WorkerWorld.Settings()) {
     self.seed = seed
@@ -42,13 +46,32 @@ package struct WorkerPlan: Sendable {
     addRivals()
     addFleeting()
     audiences = SimulatedAudienceEvent.plan(seed: seed, settings)
-    guard !settings.faults.isEmpty else { return }
-    for _ in 0..<settings.faultCount {
+    for _ in 0..<(settings.faults.isEmpty ? 0 : settings.faultCount) {
       let kind = settings.faults[Int(random.next() % UInt64(settings.faults.count))]
       let at = Int64(random.next() % UInt64(settings.stormMilliseconds)) * 1_000_000
       let nanoseconds = Int64(1 + random.next() % 8_000) * 1_000_000
       faults.append(Fault(kind: kind, at: at, nanoseconds: nanoseconds, draw: random.next()))
     }
+    addOutage()
+    if settings.hasAftermath {
+      audiences += SimulatedAudienceEvent.aftermath(seed: seed, settings, from: aftermath)
+    }
+    commands = SimulatedCommand.plan(seed: seed, settings, audiences, aftermath: aftermath)
+  }
+
+  /// When all faults are over, and nothing of them is left that an auditor could not see through.
+  var aftermath: Int64 {
+    let storm = settings.stormMilliseconds * 1_000_000
+    return max(storm, settings.outageNanoseconds.map { $0 + storm } ?? 0) + WorkerPlan.aftermathNanoseconds
+  }
+
+  /// APNs is in trouble for minutes.
+  private mutating func addOutage() {
+    guard let nanoseconds = settings.outageNanoseconds else { return }
+    var random = SeededRandom(seed: seed ^ 0x6F75_7461_6765_0000)
+    let at = WorkerPlan.readyNanoseconds + Int64(random.next() % 10_000) * 1_000_000
+    let draw = random.next()
+    faults.append(Fault(kind: draw & 2 == 0 ? .failAPNs : .slowAPNs, at: at, nanoseconds: nanoseconds, draw: draw))
   }
 
   /// The jobs of a tenant whose APNs is in trouble: four of five at once, when workers are ready. And those of another tenant, from then on.

@@ -48,6 +48,8 @@ package final class WorkerWorld {
   private var turnCount = 0
   /// When the faults end.
   private let stormEnd: Int64
+  /// nil: nobody runs commands.
+  var operators: SimulatedOperator?
 
   enum Step {
     case publish(Int)
@@ -62,12 +64,15 @@ package final class WorkerWorld {
     case endHolder(SimulatedConnectionID)
     /// The faults end.
     case calm
+    case operate(Operation)
+    case putSegments
     /// Checks that a draining worker has ended.
     case expectEnded(Int, SimulatedWorker)
   }
 
   var settings: Settings { plan.settings }
   static let unixMillisecondsAtZero: Int64 = 1_796_000_000_000
+  static func unixMilliseconds(at nanoseconds: Int64) -> Int64 { unixMillisecondsAtZero + nanoseconds / 1_000_000 }
   static let rabbitmqPort: UInt16 = 5672
   static let redisPort: UInt16 = 6379
   static let sentinelPort: UInt16 = 26379
@@ -206,6 +211,7 @@ package final class WorkerWorld {
     }
     for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
     if settings.audienceDevices > 0 { putSegments() }
+    try scheduleCommands(configurations[0], key)
     if let trouble = settings.trouble { try begin(trouble) }
   }
 
@@ -270,16 +276,32 @@ package final class WorkerWorld {
     var end = stormEnd + settings.restMilliseconds * 1_000_000 + Int64(jumps) * WorkerWorld.jumpNanosecondsMaximum
     if settings.channelRequests > 0 || settings.channelAbove != nil { end += 3_600_000_000_000 }
     agenda.add(.calm, at: stormEnd)
-    while network.now < end, eventCount < WorkerWorld.eventMaximum, turnCount < WorkerWorld.turnMaximum {
+    while network.now < end, !isEndless {
       turn()
-      turnCount += 1
       if network.now >= stormEnd, agenda.count == 0, isAtRest { break }
-      guard let next = nextEvent else { break }
-      network.advance(to: max(network.now, min(next, end)))
-      while let step = agenda.takeDue(at: network.now) { try take(step) }
+      guard nextEvent != nil else { break }
+      try pass(until: end)
     }
     audit()
   }
+
+  /// Plays on until then, or until a socket of an operator's command is ready.
+  func goOn(until end: Int64, orReady kernel: SimulatedKernel) {
+    while network.now < end, !kernel.isReady, !isEndless {
+      turn()
+      do { try pass(until: end) } catch { auditor.violations.append("the world ended by itself: \(error)") }
+    }
+    // A command waits for an answer for a bounded time.
+    if isEndless { network.advance(to: max(network.now, end)) }
+  }
+
+  /// Lets time pass until the next event, at most until then.
+  private func pass(until end: Int64) throws {
+    network.advance(to: max(network.now, min(nextEvent ?? end, end)))
+    while let step = agenda.takeDue(at: network.now) { try take(step) }
+  }
+
+  private var isEndless: Bool { eventCount >= WorkerWorld.eventMaximum || turnCount >= WorkerWorld.turnMaximum }
 
   private var nextEvent: Int64? {
     var next = min(apnsTurn, workers.reduce(.max) { min($0, $1?.nextTurn ?? .max) })
@@ -291,6 +313,7 @@ package final class WorkerWorld {
   private var apnsTurn: Int64 { apnsKernel.isReady || apnsLoop.isWoken ? network.now : apnsNext }
 
   private func turn() {
+    turnCount += 1
     if network.now >= apnsTurn {
       _ = apnsWork.turn()
       apnsNext = apnsLoop.nextTurn(maximumWaitMilliseconds: apnsWork.waitMilliseconds).nanoseconds
@@ -321,7 +344,7 @@ package final class WorkerWorld {
   private static func isKept(_ queue: String) -> Bool { queue.hasSuffix(".results.log") || queue.hasSuffix(".dead") }
 
   private func audit() {
-    if eventCount >= WorkerWorld.eventMaximum || turnCount >= WorkerWorld.turnMaximum {
+    if isEndless {
       auditor.violations.append("work that causes more work without end")
     }
     for index in workers.indices where workers[index] != nil { ended(workers[index]!) }
@@ -389,6 +412,8 @@ package final class WorkerWorld {
       // Either version: a fleet is upgraded one worker at a time.
       if workers[index] == nil { workers[index] = try makeWorker(index, version: Int(random.next() % 2)) }
     case .endHolder(let connection): endHolder(connection)
+    case .operate(let operation): try operate(operation)
+    case .putSegments: putSegments()
     case .calm:
       rabbitmq.calm()
       if settings.trouble != nil { endTrouble() }
@@ -435,11 +460,6 @@ package final class WorkerWorld {
     guard let worker = workers.lazy.compactMap({ $0 }).first(where: { $0.owns(call.connection) }) else { return }
     worker.die(afterBytes: 1, absenceNanoseconds: WorkerWorld.absenceNanoseconds)
     poisonedCount += 1
-  }
-
-  func ended(_ worker: SimulatedWorker) {
-    auditor.ended(worker)
-    channelUsers.ended(worker)
   }
 
   /// Removes an ended worker and schedules its restart.

@@ -32,7 +32,7 @@ extension WorkerWorld {
     return auditor(of: event)?.subscribers(apns.ledger)[member] != nil
   }
 
-  private func auditor(of event: SimulatedAudienceEvent) -> AudienceAuditor? {
+  func auditor(of event: SimulatedAudienceEvent) -> AudienceAuditor? {
     event.app == .first ? audiences : otherAudiences
   }
 

@@ -32,12 +32,25 @@ extension WorkerWorld {
       auditor.redisLostData()
       let since = fault.kind == .rewindRedis ? network.now - fault.nanoseconds : .min
       channelUsers.redisLostData(since: since, now: network.now)
-      audiences.redisLostData()
-      otherAudiences?.redisLostData()
     }
+    doubt(fault)
     fairness.disturbed(from: network.now, forNanoseconds: disturbance(fault))
     try start(number, fault)
     act()
+  }
+
+  /// Tells the auditors of audiences of a fault that they cannot see through.
+  private func doubt(_ fault: WorkerPlan.Fault) {
+    let now = WorkerWorld.unixMilliseconds(at: network.now)
+    let end = WorkerWorld.unixMilliseconds(at: network.now + fault.nanoseconds)
+    for auditor in [audiences, otherAudiences].compactMap(\.self) {
+      switch fault.kind {
+      case .crashRedis, .failOverRedis, .moveSlots: auditor.redisLostData(from: now, until: end)
+      case .emptyRedis, .rewindRedis, .evictRedis: auditor.redisLostData(from: now, until: now)
+      case .setClock: auditor.clockWasWrong(from: now, until: end)
+      default: break
+      }
+    }
   }
 
   func end(_ number: Int, _ argument: UInt64) throws {
@@ -223,6 +236,11 @@ extension WorkerWorld {
       worker.kill()
       retire(index)
     }
+  }
+
+  func ended(_ worker: SimulatedWorker) {
+    auditor.ended(worker)
+    channelUsers.ended(worker)
   }
 
   /// Starts a worker while Redis stalls: its lanes send Redis nothing until all its connections exist.

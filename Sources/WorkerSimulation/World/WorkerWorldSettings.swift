@@ -49,6 +49,15 @@ extension WorkerWorld {
     package var hasSecondApp = false
     /// Some activities end for some devices while they run.
     package var hasLeaves = false
+    /// Of operators, about jobs for audiences: they cancel, pause and resume them.
+    package var commands = 0
+    /// Of operators, about the channels of activities, which live for longer then: they delete unused ones, and compare Redis with APNs. No
+    /// other channels may be there.
+    package var channelCommands = 0
+    /// When the faults are over and what they did is, devices register again, and there are more jobs and activities.
+    package var hasAftermath = false
+    /// How long APNs refuses half of the requests, or answers late, nanoseconds; nil: only as other faults say.
+    package var outageNanoseconds: Int64?
     /// Messages with forged headers, properties and bodies.
     package var forgedMessages = 0
     package var prefetch = 40
