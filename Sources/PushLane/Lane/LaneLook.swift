@@ -43,10 +43,10 @@ extension Lane {
     guard 0...held ~= onWire - orphanCount else { return "\(onWire) requests, \(orphanCount) orphans, \(held) sends" }
     let inFlight = queues.reduce(0) { $0 + $1.inFlight }
     if inFlight != onWire - orphanCount { return "\(inFlight) requests of jobs, \(onWire) and \(orphanCount) orphans" }
-    let jobsOnWire = queues.reduce(0) { $0 + $1.jobsOnWire }
     let sent = jobsSent.reduce(0, +)
-    if !(0...onWire ~= jobsOnWire) || sent < jobsOnWire || sent > jobs.count {
-      return "\(jobsOnWire) jobs have \(onWire) requests, and \(sent) of \(jobs.count) were sent"
+    let sentOfPools = queues.reduce(0) { $0 + $1.jobsSent }
+    guard 0...jobs.count ~= sent, sentOfPools == sent else {
+      return "\(sent) of \(jobs.count) jobs were sent, \(sentOfPools) by their pools"
     }
     if refusedOutcomes.apps.contains(where: { $0.held[0] + $0.held[1] != $0.waiting.count }) {
       return "refused outcomes wait that are not counted"

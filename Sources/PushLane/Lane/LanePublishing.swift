@@ -251,7 +251,7 @@ extension Lane {
   private mutating func settle(_ job: Ticket, _ now: Now) {
     if jobs[job].hasEndsToTell { return tellEnds(job, now) }
     let tag = jobs[job].tag
-    if jobs[job].isSent { jobsSent[Int(tag.jobClass.rawValue)] -= 1 }
+    if jobs[job].isSent { leaveWireRoom(job) }
     if jobs[job].isOversized || jobs[job].isLeftToBroker {
       broker.reject(tag, requeue: false)
       if !tag.isIsolated { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }

@@ -49,9 +49,9 @@ package struct LaneSettings: Sendable {
   package var stuckSendsMaximum: Int
   /// How long a send of a stuck pool waits at least, because its window may grow again.
   package var stuckWaitMilliseconds: Int64 = 500
-  /// How many jobs of a class may be on the wire, except for pools with few of them there (`jobsOnWireSpare`).
+  /// How many jobs of a class may be sent and not settled, except for pools with few of them (`jobsOnWireSpare`).
   package var jobsOnWireMaximum: Int
-  /// A pool with fewer jobs of a class on the wire may always send.
+  /// A pool with fewer such jobs of a class may always send.
   package var jobsOnWireSpare: Int
   /// How many sends may wait for a full pool while another pool is in use; the rest goes to the retry queues.
   package var slowWaitersMaximum: Int
@@ -125,7 +125,7 @@ package struct LaneSettings: Sendable {
     stuckSendsMaximum = max(1, prefetch / 16, min(8, prefetch / 8))
     let deliveries = LaneSettings.deliveriesMaximum(ofPrefetch: prefetch)
     jobsOnWireMaximum = deliveries - max(1, prefetch / 16, min(8, prefetch / 8))
-    jobsOnWireSpare = max(1, prefetch / 64)
+    jobsOnWireSpare = max(2, prefetch / 64)
     slowWaitersMaximum = max(1, prefetch / 8)
     refusedMaximum = max(1, prefetch / 16)
     slowMilliseconds = 2_000

@@ -33,7 +33,7 @@ extension Lane {
     guard refusedOutcomes.isEmpty || refusedOutcomes.place(of: appNumber(job)) == nil else { return false }
     // What waits for refused outcomes leaves few deliveries: of those, too, only an eighth stays free.
     return sent < settings.jobsOnWireMaximum + min(sent, refusedOutcomes.held(jobClass)) / 8
-      || queues[pool].jobsOnWire(jobClass) < settings.jobsOnWireSpare
+      || queues[pool].jobsSent(jobClass) < settings.jobsOnWireSpare
   }
 
   /// Passes a send to its pool, if its share has room.
@@ -78,11 +78,17 @@ extension Lane {
     queues[pool].share.sent()
     queues[pool].took(jobClass, now: now.monotonic)
     queues[pool].inFlight(jobClass, 1)
-    jobs[job].onWire += 1
-    if jobs[job].onWire == 1 { queues[pool].jobsOnWire(jobClass, 1) }
     guard !jobs[job].isSent else { return }
     jobs[job].isSent = true
     jobsSent[Int(jobClass.rawValue)] += 1
+    queues[pool].jobsSent(jobClass, 1)
+  }
+
+  /// It is settled: others can have its delivery.
+  mutating func leaveWireRoom(_ job: Ticket) {
+    let jobClass = jobs[job].tag.jobClass
+    jobsSent[Int(jobClass.rawValue)] -= 1
+    queues[Int(jobs[job].pool.value)].jobsSent(jobClass, -1)
   }
 
   mutating func leftWire(_ send: Ticket, _ answer: borrowing PushAnswer) {
@@ -94,10 +100,8 @@ extension Lane {
     let jobClass = sends[send].jobClass
     if isGood { queues[pool].answered(jobClass) }
     // Orphans left the counts of jobs with their deliveries.
-    guard let job = sends[send].job else { return }
+    guard sends[send].job != nil else { return }
     queues[pool].inFlight(jobClass, -1)
-    jobs[job].onWire -= 1
-    if jobs[job].onWire == 0 { queues[pool].jobsOnWire(jobClass, -1) }
   }
 
   /// The pool, the credential or the topic may have to wait.

@@ -36,8 +36,8 @@ struct JobSlot: ~Copyable {
   var nextTarget = 0
   /// Started targets that have not settled.
   var openTargets = 0
-  /// Targets whose request is on the wire; whether any was (`Lane.jobsSent`).
-  var (onWire, isSent) = (0, false)
+  /// The request of a target went on the wire (`Lane.jobsSent`).
+  var isSent = false
   /// Of a page: a `PageEnd` letter for each ordinal of its body; of an activity's broadcast: one; else empty.
   var ends: [UInt8] = []
   /// Of a page that starts an activity: the same of `PageSettlement.Starts`; else empty.
@@ -136,7 +136,7 @@ struct JobSlot: ~Copyable {
     isPutOff = false
     nextTarget = 0
     openTargets = 0
-    (onWire, isSent) = (0, false)
+    isSent = false
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
     if !starts.isEmpty { starts.removeAll(keepingCapacity: true) }

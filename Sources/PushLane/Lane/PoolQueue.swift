@@ -17,9 +17,9 @@ struct PoolQueue {
     var asking = 0
     /// Started sends that have no ending: being admitted, waiting, or on the wire.
     var held = 0
-    /// Jobs with a request on the wire.
-    var jobsOnWire = 0
-    /// Their requests, without those of orphans.
+    /// Jobs of which something was sent, until they are settled.
+    var jobsSent = 0
+    /// Requests on the wire, without those of orphans.
     var inFlight = 0
     var pace = PaceState()
     /// Sends without an ending, beyond which further ones are put off.
@@ -56,8 +56,7 @@ struct PoolQueue {
   var count: Int { parts[0].count + parts[1].count }
   @inline(__always)
   var asking: Int { parts[0].asking + parts[1].asking }
-  @inline(__always)
-  var jobsOnWire: Int { parts[0].jobsOnWire + parts[1].jobsOnWire }
+  var jobsSent: Int { parts[0].jobsSent + parts[1].jobsSent }
 
   @inline(__always)
   var inFlight: Int { parts[0].inFlight + parts[1].inFlight }
@@ -163,8 +162,8 @@ struct PoolQueue {
   }
 
   @inline(__always)
-  func jobsOnWire(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsOnWire }
-  mutating func jobsOnWire(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].jobsOnWire += change }
+  func jobsSent(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsSent }
+  mutating func jobsSent(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].jobsSent += change }
 
   /// Its sends are gone, and with them its requests.
   mutating func removeAll() {
