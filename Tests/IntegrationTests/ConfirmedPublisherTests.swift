@@ -40,9 +40,14 @@ struct ConfirmedPublisherTests {
         "set_policy", "--apply-to", "queues", name, "^\(name)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
       ])
       var endings: [ConfirmedPublisher.Ending] = []
+      var publishedCount = 0
+      // The policy counts a moment later.
       let isFull = turn {
-        if endings.last != .refused { self.publisher.publishOnce([0], as: self.message("dead") { endings.append($0) }) }
-        return endings.last == .refused
+        if endings.last == .refused { return true }
+        guard endings.count == publishedCount else { return false }
+        publishedCount += 1
+        self.publisher.publishOnce([0], as: self.message("dead") { endings.append($0) })
+        return false
       }
       #expect(isFull)
     }
@@ -50,7 +55,8 @@ struct ConfirmedPublisherTests {
     func liftLimit(_ server: RabbitMQServer) throws { try server.rabbitmqctl(["clear_policy", "\(prefix).dead"]) }
 
     func turn(until isDone: () -> Bool) -> Bool {
-      for _ in 0..<4_000 {
+      let end = ContinuousClock.now + .seconds(20)
+      while ContinuousClock.now < end {
         if isDone() { return true }
         loop.poll(maximumWaitMilliseconds: 5)
         publisher.turn()
