@@ -105,7 +105,7 @@ import Testing
     let lanes = ScriptedLanes(1, [.silent, Self.healthy]) { settings in
       settings.share.stuckLooks = .max
       settings.share.start = settings.share.maximum
-      settings.jobsOnWireMaximum = settings.prefetch
+      settings.jobsSentMaximum = settings.prefetch
     }
     for _ in 0..<12_000 { lanes.pools.publish(pool: 0) }
     let others = (0..<100).map { _ in lanes.pools.publish(pool: 1) }

@@ -8,7 +8,7 @@ extension LaneSettings {
   mutating func leavesPoolsAlone() {
     share.stuckLooks = .max
     share.start = share.maximum
-    jobsOnWireMaximum = jobsMaximum
+    jobsSentMaximum = jobsMaximum
   }
 }
 

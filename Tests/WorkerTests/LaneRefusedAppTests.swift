@@ -112,7 +112,7 @@ import Testing
   /// They come to the lane before the first outcome is refused: others have deliveries left, and what waits here for its turn leaves.
   @Test func burstOfSuchAnApp_leavesDeliveriesToOthers() {
     let bench = LaneBench(prefetch: 160) { settings in
-      settings.jobsOnWireMaximum = 70
+      settings.jobsSentMaximum = 70
     }
     bench.consume(0..<0)
     bench.world.refusedApps = [full]

@@ -29,9 +29,9 @@ import Testing
     func tries() -> Int { cluster.nodes.reduce(0) { $0 + $1.count(of: "APPEND") } }
     turn { tries() < 4 && answer == nil }
     #expect(answer == nil)
-    let third = loop.now.monotonic
+    let fourth = loop.now.monotonic
     turn { tries() < 5 && answer == nil }
-    #expect(loop.now.monotonic.milliseconds(since: third) >= 100, "after 20, 40, 80 and 160 ms")
+    #expect(loop.now.monotonic.milliseconds(since: fourth) >= 100, "after 20, 40, 80 and 160 ms")
     cluster.isDown = false
     turn { answer == nil }
     #expect(answer == .success(.integer(1000)) && tries() == 6)

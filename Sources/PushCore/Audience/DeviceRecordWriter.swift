@@ -320,12 +320,7 @@ private struct DeviceRecordWriter {
 extension UUIDValue {
   /// Canonical text in upper case, as Apple's devices write it.
   fileprivate init?(upperCase text: String) {
-    guard text.utf8.count == UUIDValue.textCount else { return nil }
-    var lowered: [UInt8] = []
-    for byte in text.utf8 {
-      if UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte { return nil }
-      lowered.append(UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte)
-    }
-    self.init(lowered.span)
+    guard !text.utf8.contains(where: { UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 }) else { return nil }
+    self.init(anyCase: text.utf8.span)
   }
 }

@@ -45,14 +45,14 @@ package struct LaneSettings: Sendable {
   package var roomWaitMilliseconds = Limits.roomWaitMilliseconds
   /// What one pool may take of the lane.
   package var share: ShareState.Limits
-  /// The widest windows of all stuck pools together while another pool is in use; else it is `jobsOnWireMaximum`.
+  /// The widest windows of all stuck pools together while another pool is in use; else it is `jobsSentMaximum`.
   package var stuckSendsMaximum: Int
   /// How long a send of a stuck pool waits at least, because its window may grow again.
   package var stuckWaitMilliseconds: Int64 = 500
-  /// How many jobs of a class may be sent and not settled, except for pools with few of them (`jobsOnWireSpare`).
-  package var jobsOnWireMaximum: Int
+  /// How many jobs of a class may be sent and not settled, except for pools with few of them (`jobsSentSpare`).
+  package var jobsSentMaximum: Int
   /// A pool with fewer such jobs of a class may always send.
-  package var jobsOnWireSpare: Int
+  package var jobsSentSpare: Int
   /// How many sends may wait for a full pool while another pool is in use; the rest goes to the retry queues.
   package var slowWaitersMaximum: Int
   /// A pool is full if it took nothing for this long, or its oldest send has waited this long.
@@ -124,8 +124,8 @@ package struct LaneSettings: Sendable {
     share.start = min(share.start, max(share.probes, prefetch / 8))
     stuckSendsMaximum = max(1, prefetch / 16, min(8, prefetch / 8))
     let deliveries = LaneSettings.deliveriesMaximum(ofPrefetch: prefetch)
-    jobsOnWireMaximum = deliveries - max(1, prefetch / 16, min(8, prefetch / 8))
-    jobsOnWireSpare = max(2, prefetch / 64)
+    jobsSentMaximum = deliveries - max(1, prefetch / 16, min(8, prefetch / 8))
+    jobsSentSpare = max(2, prefetch / 64)
     slowWaitersMaximum = max(1, prefetch / 8)
     refusedMaximum = max(1, prefetch / 16)
     slowMilliseconds = 2_000

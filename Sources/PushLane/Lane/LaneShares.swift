@@ -29,11 +29,11 @@ extension Lane {
       return false
     }
     let sent = jobsSent[Int(jobClass.rawValue)]
-    if jobs[job].isSent || sent < settings.jobsOnWireMaximum { return true }
+    if jobs[job].isSent || sent < settings.jobsSentMaximum { return true }
     guard refusedOutcomes.isEmpty || refusedOutcomes.place(of: appNumber(job)) == nil else { return false }
     // What waits for refused outcomes leaves few deliveries: of those, too, only an eighth stays free.
-    return sent < settings.jobsOnWireMaximum + min(sent, refusedOutcomes.held(jobClass)) / 8
-      || queues[pool].jobsSent(jobClass) < settings.jobsOnWireSpare
+    return sent < settings.jobsSentMaximum + min(sent, refusedOutcomes.held(jobClass)) / 8
+      || queues[pool].jobsSent(jobClass) < settings.jobsSentSpare
   }
 
   /// Passes a send to its pool, if its share has room.
@@ -117,7 +117,7 @@ extension Lane {
     nextShareLook = now.monotonic.adding(milliseconds: settings.share.lookMilliseconds)
     shareLook &+= 1
     // What slow pools have beyond their probes, others do without; so it is much only where no other pool is in use.
-    let slowMaximum = (movingPools > 0 ? settings.stuckSendsMaximum : settings.jobsOnWireMaximum) / max(1, stuckPools)
+    let slowMaximum = (movingPools > 0 ? settings.stuckSendsMaximum : settings.jobsSentMaximum) / max(1, stuckPools)
     let isAlone = usedPools < 2
     (stuckPools, movingPools, usedPools) = (0, 0, 0)
     for jobClass in JobClass.allCases {
@@ -217,7 +217,7 @@ extension Lane {
   private mutating func isCrowded(_ pool: Int, _ jobClass: JobClass, without count: Int = 0) -> Bool {
     guard queues[pool].hasItsStay(jobClass, without: count), !queues[pool].share.isStuck else { return false }
     // Those that are about to leave do not wait.
-    let wire = settings.jobsOnWireMaximum - jobsSent[Int(jobClass.rawValue)]
+    let wire = settings.jobsSentMaximum - jobsSent[Int(jobClass.rawValue)]
     let room = max(0, min(push.room(for: PoolIndex(UInt16(pool))), queues[pool].share.room, wire))
     return queues[pool].waiting(jobClass) - count >= settings.lateWaitersMaximum + room
   }
