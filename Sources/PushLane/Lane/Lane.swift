@@ -281,7 +281,7 @@ package struct Lane<
     let target = jobs[job].nextTarget
     jobs[job].nextTarget += 1
     jobs[job].openTargets += 1
-    sends[send].begin(job: job, target: target, of: jobs[job])
+    jobs[job].begin(&sends[send], job, target: target)
     return send
   }
 

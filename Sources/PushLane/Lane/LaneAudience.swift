@@ -268,7 +268,7 @@ extension Lane {
     jobs[job].tellEnds()
     guard let send = sends.take() else { preconditionFailure("each delivery has a slot to tell of its ends") }
     jobs[job].openTargets += 1
-    sends[send].begin(job: job, target: 0, of: jobs[job])
+    jobs[job].begin(&sends[send], job, target: 0)
     perform(sends[send].delivery.settledPage(), send, now)
   }
 

@@ -27,6 +27,9 @@ extension Lane {
 
   /// A job that may be poison waits to start.
   private var hasPossiblePoison: Bool {
-    StartQueue.allCases.contains { $0.mayBePoison && !unstarted[$0.rawValue].isEmpty }
+    mutating get {
+      for queue in StartQueue.allCases where queue.mayBePoison && !unstarted[queue.rawValue].isEmpty { return true }
+      return false
+    }
   }
 }

@@ -197,7 +197,7 @@ extension Lane {
 
   /// Nothing was asked about it, and it may have a copy.
   /// - Parameter evenPoison: a job that may be poison may have one too, which carries on how often it was delivered.
-  func mayBePutOff(_ job: Ticket, evenPoison: Bool = false) -> Bool {
+  mutating func mayBePutOff(_ job: Ticket, evenPoison: Bool = false) -> Bool {
     jobs[job].nextTarget == 0 && jobs[job].refusal == nil && jobs[job].isolation == .process
       && (evenPoison ? !jobs[job].tag.isIsolated : !jobs[job].takesOver)
   }

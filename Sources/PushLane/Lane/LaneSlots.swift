@@ -205,6 +205,7 @@ struct JobSlot: ~Copyable {
   }
 
   /// It is not sent any more: how it ends.
+  @inline(__always)
   var givenUp: Outcome? { metadata.undelivered == .expired ? .expired : isolation == .fail ? .failed : nil }
 
   /// Why one of its targets ended so; nil for most.
@@ -348,6 +349,29 @@ struct JobSlot: ~Copyable {
     if !starts.isEmpty { starts.removeAll(keepingCapacity: true) }
   }
 
+  /// Begins a send of the job. Mutating, since a call with a borrowed slot would copy it.
+  mutating func begin(_ send: inout SendSlot, _ ticket: Ticket, target: Int) {
+    send.job = ticket
+    send.target = target
+    send.pool = pool
+    send.jobClass = tag.jobClass
+    send.tokenRegisteredAt =
+      job.page.registeredAt.isEmpty ? job.tokenRegisteredAt : job.page.registeredAt[target]
+    send.nextWaiting = nil
+    let isParsed = refusal == nil && isolation != .isolate && !isTold
+    send.apnsID = metadata.apnsID ?? UUIDValue.apnsID(for: job, target: isParsed ? target : nil)
+    send.delivery = DeliveryState(
+      attempts: metadata.attempts, isAmbiguous: metadata.isAmbiguous, redeliveries: metadata.redeliveries,
+      givenUp: givenUp)
+    send.claim = metadata.claim
+    send.uniqueID = nil
+    send.hasAsked = false
+    send.isAskedAgain = false
+    send.isHeld = false
+    send.refusals = 0
+    send.isCounted = false
+  }
+
   mutating func finish() {
     if job.bytes.capacity > JobSlot.retainedBytes { job = PushJob() }
     if metadata.bytes.capacity > JobSlot.retainedBytes { metadata = MessageMetadata() }
@@ -390,26 +414,4 @@ struct SendSlot: ~Copyable {
   var refusals = 0
   /// Its outcome was counted; publishing it again does not count.
   var isCounted = false
-
-  mutating func begin(job ticket: Ticket, target index: Int, of slot: borrowing JobSlot) {
-    job = ticket
-    target = index
-    pool = slot.pool
-    jobClass = slot.tag.jobClass
-    tokenRegisteredAt =
-      slot.job.page.registeredAt.isEmpty ? slot.job.tokenRegisteredAt : slot.job.page.registeredAt[index]
-    nextWaiting = nil
-    let isParsed = slot.refusal == nil && slot.isolation != .isolate && !slot.isTold
-    apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
-    delivery = DeliveryState(
-      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous,
-      redeliveries: slot.metadata.redeliveries, givenUp: slot.givenUp)
-    claim = slot.metadata.claim
-    uniqueID = nil
-    hasAsked = false
-    isAskedAgain = false
-    isHeld = false
-    refusals = 0
-    isCounted = false
-  }
 }

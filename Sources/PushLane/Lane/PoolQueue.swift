@@ -6,7 +6,7 @@ import PushCore
 /// together become free together, so the next one may be as far away as an answer. While both wait, every tenth stream is bulk's, so that
 /// bulk never stops.
 ///
-/// What is read of it for each push is inlined, for the reason given at `JobSlot`.
+/// What is read of it for each push is read as `mutating`, which works in place: else the compiler copies the whole, 400 bytes, for each call.
 struct PoolQueue {
   /// The sends of one class, first come, first served.
   private struct Part {
@@ -52,24 +52,21 @@ struct PoolQueue {
 
   init(limits: ShareState.Limits) { share = ShareState(limits: limits) }
 
-  @inline(__always)
   var count: Int { parts[0].count + parts[1].count }
-  @inline(__always)
   var asking: Int { parts[0].asking + parts[1].asking }
   var jobsSent: Int { parts[0].jobsSent + parts[1].jobsSent }
 
-  @inline(__always)
   var inFlight: Int { parts[0].inFlight + parts[1].inFlight }
 
-  @inline(__always)
-  func first(of jobClass: JobClass) -> Ticket? { parts[Int(jobClass.rawValue)].first }
+  mutating func first(of jobClass: JobClass) -> Ticket? { parts[Int(jobClass.rawValue)].first }
 
   /// The class whose turn it is; nil: nothing waits.
-  @inline(__always)
   var next: JobClass? {
-    let hasBulk = parts[1].count > 0
-    if parts[0].count > 0 { return hasBulk && row >= PoolQueue.transactionalInARow ? .bulk : .transactional }
-    return hasBulk ? .bulk : nil
+    mutating get {
+      let hasBulk = parts[1].count > 0
+      if parts[0].count > 0 { return hasBulk && row >= PoolQueue.transactionalInARow ? .bulk : .transactional }
+      return hasBulk ? .bulk : nil
+    }
   }
 
   /// The pool took a request of this class, which is removed next.
@@ -84,8 +81,7 @@ struct PoolQueue {
   }
 
   /// Of a bulk request beside transactional ones, how many of those are in flight; nil: it may take the last room.
-  @inline(__always)
-  func transactionalInFlight(beside jobClass: JobClass, now: Instant) -> Int? {
+  mutating func transactionalInFlight(beside jobClass: JobClass, now: Instant) -> Int? {
     guard jobClass == .bulk, let lastTransactional,
       now.milliseconds(since: lastTransactional) < PoolQueue.spareMilliseconds
     else { return nil }
@@ -126,7 +122,7 @@ struct PoolQueue {
 
   /// Whether the pool takes no further job of this class: it is stuck, and has its share, without so many of them. Bulk counts all that the
   /// pool has; what it has of bulk is no reason to put a transactional job off, which is sent first.
-  func isFull(for jobClass: JobClass, without count: Int = 0) -> Bool {
+  mutating func isFull(for jobClass: JobClass, without count: Int = 0) -> Bool {
     share.isFull(held: (jobClass == .bulk ? held : parts[0].held) - count)
   }
 
@@ -151,18 +147,16 @@ struct PoolQueue {
   }
 
   /// Whether the pool has as many sends of this class, without so many of them, as may stay.
-  @inline(__always)
-  func hasItsStay(_ jobClass: JobClass, without count: Int) -> Bool {
+  mutating func hasItsStay(_ jobClass: JobClass, without count: Int) -> Bool {
     parts[Int(jobClass.rawValue)].held - count >= parts[Int(jobClass.rawValue)].stayMaximum
   }
 
   /// Started sends of this class that are not on the wire.
-  func waiting(_ jobClass: JobClass) -> Int {
+  mutating func waiting(_ jobClass: JobClass) -> Int {
     parts[Int(jobClass.rawValue)].held - parts[Int(jobClass.rawValue)].inFlight
   }
 
-  @inline(__always)
-  func jobsSent(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsSent }
+  mutating func jobsSent(_ jobClass: JobClass) -> Int { parts[Int(jobClass.rawValue)].jobsSent }
   mutating func jobsSent(_ jobClass: JobClass, _ change: Int) { parts[Int(jobClass.rawValue)].jobsSent += change }
 
   /// Its sends are gone, and with them its requests.

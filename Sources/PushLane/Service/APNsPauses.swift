@@ -35,12 +35,12 @@ struct APNsPauses {
 
   /// APNs answered. Returns the pauses that are over.
   mutating func answered(
-    _ answered: APNsContext.Answered, tokenSerial: UInt32, now: Instant
+    _ answered: APNsContext.Answered, tokenSerial: @autoclosure () -> UInt32, now: Instant
   ) -> [PauseTable.Label] {
     let scope = answered.scope
     if answered.answer.status == 200 { acceptances.accepted(answered.pauseKey, scope: scope, now: now) }
     guard !tables[scope].isQuiet else { return [] }
-    return tables[scope].answered(answered.pauseKey, proving: proof(answered, tokenSerial: tokenSerial))
+    return tables[scope].answered(answered.pauseKey, proving: proof(answered, tokenSerial: tokenSerial()))
   }
 
   /// What an answer proves to be in order.

@@ -205,8 +205,9 @@ package final class APNsPushService: PushService {
     }
     lastAnswer = answered
     if answered.answer.kind == .response {
-      let serial = tokens[answered.credentialPlace]?.serial ?? 0
-      for label in pauses.answered(answered, tokenSerial: serial, now: now.monotonic) {
+      let over = pauses.answered(
+        answered, tokenSerial: tokens[answered.credentialPlace]?.serial ?? 0, now: now.monotonic)
+      for label in over {
         say(answered.pool, (.info, "\(label.subject): accepted again: the pause is over"))
       }
     }
