@@ -23,7 +23,7 @@ struct ActivityModel: Equatable {
     var members: [UInt32: ActivityMember] = [:]
     var contentState: [UInt8] = []
     var body: [UInt8] = []
-    var leaveBody: [UInt8] = []
+    var leaves = ActivityLeaves()
   }
 
   private var entries: [ActivityID: Entry] = [:]
@@ -88,12 +88,14 @@ struct ActivityModel: Equatable {
       return words(answer, entry.body)
     case .leave(_, let ordinals, let order, let job, let mayWait):
       let before = entry.activity?.leave
+      var earlier: UInt32 = 0
+      if case .revision(let number) = entry.jobs.find(job, last: entry.activity?.lastNumber ?? 0) { earlier = number }
       var members = ordinals.map { entry.members[$0] }
       let answer = try ActivityState.leave(
         &entry.activity, &members, order: order, job: job, jobs: &entry.jobs, mayWait: mayWait, now: now)
       guard case .begun(let revision) = answer else { return words(answer, []) }
       let body = body(revision, entry.contentState)
-      if revision != before { entry.leaveBody = late(body) }
+      if revision != before { entry.leaves.append(revision, late(body), insteadOf: earlier) }
       for (ordinal, member) in zip(ordinals, members) { entry.members[ordinal] = member }
       return words(answer, body)
     case .register(_, let ordinal, let token, let at):
@@ -102,13 +104,16 @@ struct ActivityModel: Equatable {
       if let holder, other?.yields(token, at: at, hasLarger: ordinal < holder, now: now) == false {
         return "\(ActivityState.Registered.ignored) []"
       }
-      let answer = ActivityState.register(&entry.activity, &entry.members[ordinal], token: token, at: at, now: now)
+      let answer = ActivityState.register(
+        &entry.activity, &entry.members[ordinal], token: token, at: at, leaves: entry.leaves, now: now)
       if answer != .ignored {
         if let holder, let other { entry.members[holder] = other }
         if !token.isEmpty { entry.holders[token] = ordinal }
       }
       switch answer {
-      case .late(_, let isLeave): return "\(answer) \(isLeave ? entry.leaveBody : entry.body)"
+      case .late(_, let isLeave):
+        let leave = entry.members[ordinal].flatMap { entry.leaves.last(of: $0)?.body } ?? []
+        return "\(answer) \(isLeave ? leave : entry.body)"
       case .ignored, .stored, .over: return "\(answer) []"
       }
     case .resolve(_, let push, let ordinals):

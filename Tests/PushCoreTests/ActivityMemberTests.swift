@@ -165,7 +165,7 @@ import Testing
   @Test func ofTwoPagesOfALeaveTheNewerOneTells() {
     var member = ActivityMember()
     #expect(member.register([1], at: 10, now: 1_000) == .taken)
-    member.leave()
+    member.leave(3)
     let older = ActivityState.Push(revision: 3, isLeave: true)
     var newer = ActivityState.Push(revision: 7, isLeave: true)
     #expect(member.resolve(older) == .send([1], registeredAt: 10))
@@ -205,7 +205,7 @@ import Testing
     #expect(
       member.isTaken(by: push) && !member.isTaken(by: .init(revision: 2)) && !member.isTaken(by: .init(revision: 4)))
     var left = member
-    left.leave()
+    left.leave(3)
     #expect(!left.isTaken(by: push) && left.isTaken(by: .init(revision: 3, isLeave: true)))
     var gone = member
     let isGone = gone.unregistered([1], at: 20, now: 2_000)

@@ -78,4 +78,20 @@ struct WorkerWorldOperatorTests {
     let (one, other) = (try play(7, settings), try play(7, settings))
     #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
   }
+
+  /// Worlds of the swarm in which several commands concerned one activity.
+  @Test(
+    arguments: [
+      // Ends for some devices, one of which is cancelled.
+      700_100_243, 700_100_306, 700_100_434,
+      // A cancelled state that was sent comes back, since a newer one is cancelled.
+      700_100_410,
+      // An end that came after a newer update; a push cut off by its job's cancel.
+      700_100_413, 700_100_384,
+    ] as [UInt64])
+  func swarm(seed: UInt64) throws {
+    let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
+    try world.run()
+    #expect(world.auditor.violations == [])
+  }
 }

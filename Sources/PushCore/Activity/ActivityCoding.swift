@@ -114,6 +114,8 @@ extension ActivityMember {
   private static let isAlert: UInt8 = 128
   /// The device's fingerprint follows, then all else. No member has these flags.
   private static let hasDevice: UInt8 = isAlert
+  /// Before these: the revisions of its ends follow, their count first.
+  private static let hasLeaves: UInt8 = isAlert | hasLeft
 
   /// Of one that is starting and never registered: its successor follows.
   private static let hasSuccessor: UInt8 = isGone
@@ -121,6 +123,10 @@ extension ActivityMember {
   /// 14 bytes for a device that was only started; 26 and its token for one that was started and is live.
   package func encode() -> [UInt8] {
     var bytes: [UInt8] = []
+    if hasLeft, leaves != [0] {
+      bytes += [Self.hasLeaves, UInt8(leaves.count)]
+      for number in leaves { bytes.append(littleEndian: UInt64(number), count: 4) }
+    }
     if device != 0 {
       bytes.append(Self.hasDevice)
       bytes.append(littleEndian: UInt64(device), count: 4)
@@ -151,6 +157,18 @@ extension ActivityMember {
 
   /// nil: invalid.
   package init?(decoding bytes: Span<UInt8>) {
+    guard bytes.count > 2, bytes[0] == Self.hasLeaves, case let count = Int(bytes[1]),
+      case let end = 2 + 4 * count, count > 0, bytes.count > end
+    else {
+      self.init(withoutLeaves: bytes)
+      return
+    }
+    self.init(withoutLeaves: bytes.extracting(end..<bytes.count))
+    guard hasLeft else { return nil }
+    leaves = (0..<count).map { UInt32(bytes.word(at: 2 + 4 * $0, count: 4)) }
+  }
+
+  private init?(withoutLeaves bytes: Span<UInt8>) {
     guard bytes.count > 5, bytes[0] == Self.hasDevice else {
       self.init(withoutDevice: bytes)
       return
@@ -166,7 +184,7 @@ extension ActivityMember {
     self.init()
     self.way = way
     isOver = bytes[0] & Self.isOver != 0
-    hasLeft = bytes[0] & Self.hasLeft != 0
+    if bytes[0] & Self.hasLeft != 0 { leaves = [0] }
     var position = 1
     if bytes[0] & Self.hasStart != 0 {
       guard bytes.count - position >= 8 else { return nil }

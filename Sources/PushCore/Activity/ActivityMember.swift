@@ -51,7 +51,9 @@ package struct ActivityMember: Hashable, Sendable {
   /// to then are ignored; those of other tokens are not.
   package internal(set) var goneAt: Int64 = 0
   package internal(set) var isOver = false
-  package internal(set) var hasLeft = false
+  /// The revisions of the ends for this device alone, the newest last; 0: not known.
+  package internal(set) var leaves: [UInt32] = []
+  package var hasLeft: Bool { !leaves.isEmpty }
   /// The newest revision that may have been sent to this token; 0: none.
   package internal(set) var sent: UInt32 = 0
   package internal(set) var way = Way.page
@@ -164,13 +166,20 @@ package struct ActivityMember: Hashable, Sendable {
     !token.isEmpty && !isOver && (!hasLeft || push.isLeave) && sent == push.revision && way == .page
   }
 
-  /// The activity ends for this device alone.
-  mutating func leave() { hasLeft = true }
+  private static let leavesMaximum = 3
 
-  /// That end was cancelled, and surely not sent.
+  /// The activity ends for this device alone.
+  /// - Parameter earlier: another revision of the same end; 0: it has none.
+  mutating func leave(_ revision: UInt32, insteadOf earlier: UInt32 = 0) {
+    leaves.removeAll { $0 == earlier || $0 == revision }
+    leaves.append(revision)
+    if leaves.count > ActivityMember.leavesMaximum { leaves.removeFirst() }
+  }
+
+  /// That end was cancelled, and surely not sent. Another one may have ended the activity for it before.
   /// - Parameter revision: of the end: it counts as sent no more.
   package mutating func comeBack(from revision: UInt32) {
-    hasLeft = false
+    leaves.removeAll { $0 == revision }
     if sent == revision {
       sent = 0
       way = way == .channel ? .channel : .page
@@ -228,7 +237,7 @@ package struct ActivityMember: Hashable, Sendable {
       member.start = Start(job: 0, at: UInt32(clamping: max(1, now / 1_000)), isAlert: start?.isAlert ?? false)
     }
     member.way = way == .channel ? .channel : .page
-    (member.isOver, member.hasLeft) = (isOver, hasLeft)
+    (member.isOver, member.leaves) = (isOver, leaves)
     return member
   }
 

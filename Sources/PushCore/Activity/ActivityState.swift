@@ -234,10 +234,12 @@ package struct ActivityState: Hashable, Sendable {
     jobs: inout ActivityJobs, mayWait: Bool = false, now: Int64
   ) throws(ActivityRefusal) -> Revised {
     guard var state = activity else { return try unknown(job, &jobs, mayWait) }
+    var earlier: UInt32 = 0
     switch jobs.find(job, last: state.lastNumber) {
     case .refused: throw .unknown
     case .revision(let number):
       if let leave = state.leave, leave.number == number { return .begun(leave) }
+      earlier = number
       // A newer such job came meanwhile. This one's devices have left, perhaps without their end: they get it, even where the activity has
       // ended for all others since.
       if now >= state.expiresAt { throw .expired }
@@ -253,7 +255,7 @@ package struct ActivityState: Hashable, Sendable {
     activity = state
     for index in members.indices {
       var member = members[index] ?? ActivityMember()
-      member.leave()
+      member.leave(revision.number, insteadOf: earlier)
       members[index] = member
     }
     return .begun(revision)
@@ -322,8 +324,10 @@ package struct ActivityState: Hashable, Sendable {
   /// - Parameters:
   ///   - token: empty: the activity is over on this device.
   ///   - at: when the device reported it, Unix milliseconds.
+  ///   - leaves: nil: they were not read; then a late end's revision is the newest's.
   package static func register(
-    _ activity: inout ActivityState?, _ member: inout ActivityMember?, token: [UInt8], at: Int64, now: Int64
+    _ activity: inout ActivityState?, _ member: inout ActivityMember?, token: [UInt8], at: Int64,
+    leaves: ActivityLeaves? = nil, now: Int64
   ) -> Registered {
     if activity == nil && (token.isEmpty || at <= now - lifeMilliseconds) { return .ignored }
     var state = activity ?? ActivityState(createdAt: min(at, now), phase: .active)
@@ -343,8 +347,11 @@ package struct ActivityState: Hashable, Sendable {
       activity = state
       member = known
     }
-    if known.hasLeft, let leave = state.leave {
-      return known.claim(leave.number) ? .late(leave, isLeave: true) : .stored
+    if known.hasLeft, let newest = state.leave {
+      guard let leave = leaves.map({ $0.last(of: known)?.revision }) ?? newest, known.claim(leave.number) else {
+        return .stored
+      }
+      return .late(leave, isLeave: true)
     }
     // The pages of an end that waits for the updates before it go to this member too; to begin it now would supersede them.
     guard let content = state.content, content.isBegun || content.shownPlace == nil,

@@ -20,7 +20,7 @@ struct ActivityDraft {
   var newest: [UInt8] {
     activity?.content?.shownPlace == nil ? body : ActivityJobWriter.end(body, showing: contentState)
   }
-  var leaveBody: [UInt8] = []
+  var leaves = ActivityLeaves()
   var past = ActivityPast()
 
   /// What the activity is before a newer update or end; nil: nobody shows that, since nothing of it was sent.
@@ -118,10 +118,11 @@ struct ActivityDraft {
     if hasTexts {
       let words = texts[1]
       let before = texts[5]
-      guard let known = ActivityJobs(decoding: words.span), let past = ActivityPast(decoding: before.span) else {
-        return nil
-      }
-      (jobs, contentState, body, leaveBody, self.past) = (known, texts[2], texts[3], texts[4], past)
+      let ends = texts[4]
+      guard let known = ActivityJobs(decoding: words.span), let past = ActivityPast(decoding: before.span),
+        let leaves = ActivityLeaves(decoding: ends.span, only: activity?.leave)
+      else { return nil }
+      (jobs, contentState, body, self.leaves, self.past) = (known, texts[2], texts[3], leaves, past)
     }
     for (index, (live, rest)) in readMembers.enumerated() {
       let bytes = live.isEmpty ? rest : live
@@ -256,7 +257,7 @@ struct ActivityDraft {
   private func textChanges() -> [(ActivityField, [UInt8])] {
     guard hasTexts else { return [] }
     let texts: [(ActivityField, [UInt8])] = [
-      (.jobs, jobs.encode()), (.contentState, contentState), (.body, body), (.leaveBody, leaveBody),
+      (.jobs, jobs.encode()), (.contentState, contentState), (.body, body), (.leaves, leaves.encode()),
       (.past, past.encode()),
     ]
     return zip(texts, read.dropFirst()).filter { $0.1 != $1 && !(isNew && $0.0 == .jobs) }.map(\.0)

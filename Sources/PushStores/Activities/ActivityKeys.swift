@@ -40,8 +40,8 @@ enum ActivityField: String, CaseIterable {
   case contentState = "c"
   /// The newest update or end as a job, the source of late pushes.
   case body = "b"
-  /// The newest end for some devices, as a job.
-  case leaveBody = "l"
+  /// `ActivityLeaves`.
+  case leaves = "l"
   /// `ActivityPast`.
   case past = "p"
 }

@@ -126,6 +126,8 @@ package final class ActivityRegistry {
   ) {
     change(id, ordinals, scope, devices: devices, hasTexts: true, then) { [self] draft, now in
       let before = draft.activity?.leave
+      var earlier: UInt32 = 0
+      if case .revision(let number) = draft.jobs.find(job, last: draft.activity?.lastNumber ?? 0) { earlier = number }
       draft.activity?.pass(lostTimestamp(now))
       do throws(ActivityRefusal) {
         let answer = try ActivityState.leave(
@@ -133,7 +135,7 @@ package final class ActivityRegistry {
         guard case .begun(let revision) = answer else { return .success(Revised(answer: answer, body: [])) }
         do throws(JobError) {
           let (body, late) = try edit(revision, draft.contentState)
-          if revision != before { draft.leaveBody = late }
+          if revision != before { draft.leaves.append(revision, late, insteadOf: earlier) }
           return .success(Revised(answer: answer, body: body))
         } catch {
           return .failure(.invalid(error))
@@ -170,13 +172,15 @@ package final class ActivityRegistry {
         other = draft.members[1]
         if other?.yields(token, at: at, hasLarger: ordinal < holder, now: now) == false { return .success(ignored) }
       }
-      let answer = ActivityState.register(&draft.activity, &draft.members[0], token: token, at: at, now: now)
+      let answer = ActivityState.register(
+        &draft.activity, &draft.members[0], token: token, at: at, leaves: draft.hasTexts ? draft.leaves : nil, now: now)
       if answer == .ignored { return .success(ignored) }
       if let other { draft.members[1] = other }
       draft.newHolder = ordinal
       guard case .late(_, let isLeave) = answer else { return .success(Registered(answer: answer, body: [])) }
       draft.needsTexts = true
-      return .success(Registered(answer: answer, body: isLeave ? draft.leaveBody : draft.newest))
+      let end = isLeave ? draft.members[0].flatMap { draft.leaves.last(of: $0)?.body } ?? [] : draft.newest
+      return .success(Registered(answer: answer, body: end))
     }
   }
 

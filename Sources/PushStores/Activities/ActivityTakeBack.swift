@@ -3,7 +3,9 @@ package import PushCore
 /// What becomes of an activity whose update or end was cancelled.
 extension ActivityRegistry {
   package enum TakenBack: Hashable, Sendable {
-    /// A newer one is the activity's newest.
+    /// The activity is over or not known.
+    case isOver
+    /// A newer one is the activity's newest. If that is cancelled, the activity may go on from this one.
     case isOlder
     /// The activity goes on from what was before.
     case restored
@@ -23,7 +25,7 @@ extension ActivityRegistry {
     isJob: @escaping ([UInt8]) -> Bool, then: @escaping Then<TakenBack>
   ) {
     change(id, [], scope, hasTexts: true, then) { draft, now in
-      guard var activity = draft.activity, now < activity.expiresAt else { return .success(.isOlder) }
+      guard var activity = draft.activity, now < activity.expiresAt else { return .success(.isOver) }
       guard let content = activity.content, isJob(draft.body) else {
         if !mayReach { draft.past.remove(isJob) }
         guard let newest = activity.content?.revision.number, newest > number,
@@ -51,26 +53,32 @@ extension ActivityRegistry {
   }
 
   /// An end for some devices was cancelled, and surely not sent: the activity goes on for them. What they missed meanwhile is owed to them, as
-  /// in `owed`. A newer such end may be theirs, too: then nothing changes.
+  /// in `owed`. Whoever left by another such end, too, stays away, and is owed that one.
+  /// - Returns: each body with those who are sent it; nil: the end is not known any more.
   package func comeBack(
     _ ordinals: [UInt32], devices: [UInt32], to id: ActivityID, in scope: AppScope, number: UInt32,
-    then: @escaping Then<(body: [UInt8], members: [Owed])?>
+    then: @escaping Then<[(body: [UInt8], members: [Owed])]?>
   ) {
     change(id, ordinals, scope, devices: devices, hasTexts: true, then) { draft, now in
-      guard let activity = draft.activity, activity.leave?.number == number, now < activity.expiresAt else {
+      guard let activity = draft.activity, draft.leaves.has(number), now < activity.expiresAt else {
         return .success(nil)
       }
+      draft.leaves.remove(number)
       let newest = activity.content.flatMap { $0.isBegun ? $0.revision.number : nil }
-      var owed: [Owed] = []
+      var owed: [[UInt8]: [Owed]] = [:]
       for index in draft.members.indices {
         guard var member = draft.members[index], member.hasLeft || member.way == .lateClaimed else { continue }
+        let wasLast = member.sent == number
         member.comeBack(from: number)
-        if let newest, !member.token.isEmpty, !member.isOver, member.claim(newest) {
-          owed.append(Owed(ordinal: ordinals[index], token: member.token, device: member.device))
+        let end = member.hasLeft ? draft.leaves.last(of: member) : nil
+        let due = member.hasLeft ? wasLast ? end?.revision.number : nil : newest
+        if let due, !member.token.isEmpty, !member.isOver, member.claim(due) {
+          owed[end?.body ?? draft.newest, default: []].append(
+            Owed(ordinal: ordinals[index], token: member.token, device: member.device))
         }
         draft.members[index] = member
       }
-      return .success((draft.newest, owed))
+      return .success(owed.map { ($0.key, $0.value) }.sorted { $0.body.lexicographicallyPrecedes($1.body) })
     }
   }
 

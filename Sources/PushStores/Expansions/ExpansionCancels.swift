@@ -37,7 +37,11 @@ extension ExpansionRunner {
         guard !delivery.isGone else { return }
         switch result {
         case .failure(let failure): later(ReadingFailure(failure).redis)
-        case .success(.isOlder): then(nil, [])
+        case .success(.isOver): then(nil, [])
+        // What is newer may be cancelled, too.
+        case .success(.isOlder):
+          guard progress.mayHaveReached else { return then(nil, []) }
+          keep(job, as: .former) { then($0, []) }
         case .success(.restored):
           lookForGivenWay(job) { [self] gaveWay in
             sendOwed(job, stays: false, gaveWay: gaveWay) { [self] in broadcastRestored(job) }
@@ -89,7 +93,7 @@ extension ExpansionRunner {
               switch result {
               case .failure(let failure): later(ReadingFailure(failure).redis)
               case .success(nil): keep(job, as: .leave) { then($0, []) }
-              case .success(let owed?): publish(owed.body, to: owed.members, job) { then(nil, []) }
+              case .success(let owed?): publish(owed[...], job) { then(nil, []) }
               }
             }
           }
@@ -205,6 +209,13 @@ extension ExpansionRunner {
         }
       }
     }
+  }
+
+  private func publish(
+    _ owed: ArraySlice<(body: [UInt8], members: [ActivityRegistry.Owed])>, _ job: Cancelled, then: @escaping () -> Void
+  ) {
+    guard let first = owed.first else { return then() }
+    publish(first.body, to: first.members, job) { [self] in publish(owed.dropFirst(), job, then: then) }
   }
 
   private func publish(

@@ -32,6 +32,8 @@ package struct ExpansionProgress: Sendable {
   package enum Kept: String, Sendable {
     /// Its state is the newest.
     case state
+    /// It was the newest before another one, and is again if that is cancelled.
+    case former
     /// The activity has ended.
     case end
     /// Its devices have left the activity.
@@ -41,6 +43,7 @@ package struct ExpansionProgress: Sendable {
     var detail: String {
       switch self {
       case .state: "the activity goes on from this state, which may have been sent"
+      case .former: "a newer state follows this one, which may have been sent"
       case .end: "the activity has ended: this end may have been sent"
       case .leave: "the activity has ended for these devices: this end may have been sent to some"
       }

@@ -71,14 +71,15 @@ extension AudienceAuditor {
 
   /// A newer job of its activity came before its outcome: one with a larger number. Messages without one tell the second of their publication:
   /// an end, for all or for some, gives way only to an end of a later second; an update also to one of its own second, which came while it waited
-  /// for its timestamp.
+  /// for its timestamp. An end ends the activity whichever is newer, and an update that waits gives way to it.
   func isOvertaken(_ job: Job) -> Bool {
     let second = job.publishedAt / 1_000
-    func isNewer(_ other: Job, _ earliest: Int64) -> Bool {
+    func isNewer(_ other: Job, _ earliest: Int64?) -> Bool {
+      guard let earliest else { return true }
       if let sequence = job.job.sequence, let newer = other.job.sequence { return newer > sequence }
       return other.publishedAt / 1_000 >= earliest
     }
-    func isThere(_ pushes: [SimulatedAudienceJob.ActivityPush?], from earliest: Int64) -> Bool {
+    func isThere(_ pushes: [SimulatedAudienceJob.ActivityPush?], from earliest: Int64?) -> Bool {
       jobs.values.contains { other in
         other.job.activity == job.job.activity && other.job.id != job.job.id && pushes.contains(other.job.push)
           && isNewer(other, earliest)
@@ -88,7 +89,7 @@ extension AudienceAuditor {
     }
     switch job.job.push {
     case nil, .start: return false
-    case .update: return isThere([.update, .end], from: second)
+    case .update: return isThere([.update], from: second) || isThere([.end], from: nil)
     case .end, .leave: return isThere([.end], from: second + 1)
     }
   }
@@ -173,8 +174,8 @@ extension AudienceAuditor {
       // A push that APNs refused, or that came too late, has an outcome that says so.
       let ends = newest.ends[member.device] ?? []
       if ends.contains(where: { $0.name != "accepted" && $0.name != "throttled" }) { continue }
-      // It was cancelled before this push of it.
-      if newest.isKept, ends.isEmpty { continue }
+      // It was cancelled before this push of it, or while nobody knew whether it had come.
+      if newest.isKept, ends.allSatisfy({ $0.name == "throttled" && $0.isAmbiguous }) { continue }
       let shown = pushes[last.token]?.max { $0.timestamp < $1.timestamp }
       if shown?.number != Int64(newest.job.number) {
         let text = shown.map { "\($0.number)" } ?? "nothing"
