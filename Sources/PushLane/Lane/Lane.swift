@@ -457,7 +457,8 @@ package struct Lane<
       if verdict.concernsService { tellService(verdict, of: job, ticket, now) }
       sends[ticket].uniqueID = answer.uniqueID
       // An orphan is never retried, so its times do not matter.
-      let times = job.map { jobs[$0].times } ?? JobTimes(enqueuedAt: now.unixMilliseconds, expiration: nil)
+      var times = JobTimes(enqueuedAt: now.unixMilliseconds, expiration: nil)
+      if let job { times = jobs[job].times }
       let action = sends[ticket].delivery.answered(
         answer, verdict, times, policy: settings.retry, now: now)
       perform(action, ticket, now)
