@@ -23,8 +23,8 @@ import Testing
     #expect(leaves.last(of: member(3))?.body == [3])
     #expect(leaves.last(of: member(2, 4))?.body == [4], "the newest of two")
     #expect(!leaves.has(1) && leaves.last(of: member(1))?.body == [5], "its own is not kept any more")
-    leaves.remove(4)
-    #expect(leaves.last(of: member(2, 4))?.body == [2], "that one was cancelled")
+    leaves.cancel(4)
+    #expect(leaves.last(of: member(2, 4))?.body == [2] && leaves.has(4), "that one was cancelled")
     leaves.append(revision(7), [7], insteadOf: 3)
     #expect(!leaves.has(3) && leaves.last(of: member(3))?.body == [7], "its job came twice")
   }
@@ -71,11 +71,14 @@ import Testing
       &activity, &both, token: [2], at: Self.zero + 7_000, leaves: leaves, now: Self.zero + 7_000)
     guard case .late(let revision, isLeave: true) = ofBoth else { return #expect(Bool(false), "\(ofBoth)") }
     #expect(revision.number == 3)
-    leaves.remove(3)
+    leaves.cancel(3)
     both?.comeBack(from: 3)
-    #expect(both?.status == .left && both.map { leaves.last(of: $0)?.body } == [2] && both?.sent == 0)
+    #expect(both?.status == .left && both.flatMap { leaves.last(of: $0)?.body } == [2] && both?.sent == 0)
+    let isClaimed = both?.claim(2)
+    both?.comeBack(from: 3)
+    #expect(isClaimed == true && both?.sent == 2, "once more, after a crash")
     both?.comeBack(from: 2)
-    #expect(both?.status == .live)
+    #expect(both?.status == .live && both?.sent == 0)
     let bytes = try #require(one?.encode())
     #expect(ActivityMember(decoding: bytes.span) == one)
     // A member of the build before does not tell by which end it left.

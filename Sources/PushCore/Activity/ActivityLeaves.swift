@@ -1,9 +1,9 @@
-/// The ends of an activity for some devices only, as jobs for late tokens. One that is cancelled, and surely was not sent, is taken out again.
+/// The ends of an activity for some devices only, as jobs for late tokens.
 package struct ActivityLeaves: Hashable, Sendable {
   package struct Entry: Hashable, Sendable {
     package let revision: ActivityRevision
-    /// The job, which names no device.
-    package let body: [UInt8]
+    /// The job, which names no device; empty: it was cancelled, and surely not sent.
+    package fileprivate(set) var body: [UInt8]
   }
 
   /// Of so many the bodies are kept; who left by an older one is sent the newest.
@@ -18,16 +18,20 @@ package struct ActivityLeaves: Hashable, Sendable {
 
   /// - Parameter earlier: another revision of the same job; 0: it has none.
   package mutating func append(_ revision: ActivityRevision, _ body: [UInt8], insteadOf earlier: UInt32 = 0) {
-    remove(earlier)
+    entries.removeAll { $0.revision.number == earlier }
     entries.insert(Entry(revision: revision, body: body), at: 0)
     if entries.count > ActivityLeaves.countMaximum { entries.removeLast() }
   }
 
-  package mutating func remove(_ number: UInt32) { entries.removeAll { $0.revision.number == number } }
+  /// May be called again.
+  package mutating func cancel(_ number: UInt32) {
+    for index in entries.indices where entries[index].revision.number == number { entries[index].body = [] }
+  }
 
   /// The one that a device which left is shown: the newest that named it, if it is kept; else the newest of all. nil: none is known.
   package func last(of member: ActivityMember) -> Entry? {
-    entries.first { member.leaves.contains($0.revision.number) } ?? entries.first
+    let known = entries.lazy.filter { !$0.body.isEmpty }
+    return known.first { member.leaves.contains($0.revision.number) } ?? known.first
   }
 
   // MARK: Bytes

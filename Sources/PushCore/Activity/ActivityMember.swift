@@ -176,14 +176,13 @@ package struct ActivityMember: Hashable, Sendable {
     if leaves.count > ActivityMember.leavesMaximum { leaves.removeFirst() }
   }
 
-  /// That end was cancelled, and surely not sent. Another one may have ended the activity for it before.
-  /// - Parameter revision: of the end: it counts as sent no more.
+  /// That end was cancelled, and surely not sent. Another one may have ended the activity for it before. What it was sent last counts no
+  /// more: it may have given way to the end.
   package mutating func comeBack(from revision: UInt32) {
     leaves.removeAll { $0 == revision }
-    if sent == revision {
-      sent = 0
-      way = way == .channel ? .channel : .page
-    }
+    if hasLeft && sent != revision { return }
+    sent = 0
+    way = way == .channel ? .channel : .page
   }
 
   /// The activity was ended for this device alone, and nothing can tell it: no broadcast does. It shows what the channel brings, until it

@@ -35,7 +35,8 @@ package final class ActivityPages {
     func isFor(_ token: [UInt8]) -> Bool {
       guard let late else { return true }
       let text = Array(Hex.text(token).utf8)
-      return late.apnsID == UUIDValue.apnsID(page: late.id.span, lateToken: text.span, revision: push.revision)
+      return late.apnsID.high
+        == UUIDValue.apnsID(page: late.id.span, lateToken: text.span, revision: push.revision).high
     }
   }
 

@@ -63,15 +63,15 @@ extension ActivityRegistry {
       guard let activity = draft.activity, draft.leaves.has(number), now < activity.expiresAt else {
         return .success(nil)
       }
-      draft.leaves.remove(number)
+      draft.leaves.cancel(number)
       let newest = activity.content.flatMap { $0.isBegun ? $0.revision.number : nil }
       var owed: [[UInt8]: [Owed]] = [:]
       for index in draft.members.indices {
         guard var member = draft.members[index], member.hasLeft || member.way == .lateClaimed else { continue }
-        let wasLast = member.sent == number
+        let isOwed = member.sent == number || member.way == .lateClaimed
         member.comeBack(from: number)
         let end = member.hasLeft ? draft.leaves.last(of: member) : nil
-        let due = member.hasLeft ? wasLast ? end?.revision.number : nil : newest
+        let due = member.hasLeft ? isOwed ? end?.revision.number : nil : newest
         if let due, !member.token.isEmpty, !member.isOver, member.claim(due) {
           owed[end?.body ?? draft.newest, default: []].append(
             Owed(ordinal: ordinals[index], token: member.token, device: member.device))

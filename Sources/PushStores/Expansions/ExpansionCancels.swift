@@ -249,7 +249,8 @@ extension ExpansionRunner {
       // Another device may have the ordinal by now.
       guard let record, member.device == 0 || member.device == record.fingerprint else { continue }
       let page = LatePage(
-        newest, to: record.id, ordinal: member.ordinal, fingerprint: record.fingerprint, token: member.token)
+        newest, to: record.id, ordinal: member.ordinal, fingerprint: record.fingerprint, token: member.token,
+        after: job.revision)
       pages.append(
         Publish(
           target: .latePage(id: page.id, apnsID: page.apnsID), body: page.body, metadata: job.progress.metadata))

@@ -211,15 +211,18 @@ package enum ExpansionScript {
       return 1
       """)
 
-  /// KEYS: `ExpansionKeys.all`. ARGV: pause, resume or cancel.
+  /// KEYS: `ExpansionKeys.all`. ARGV: pause, resume or cancel. Once all devices have their end, nothing is left to pause or cancel: its outcome
+  /// is about to tell that.
   ///
   /// Replies {phase, new phase, whether the command changed or may change something}; {} = unknown job.
   package static let command = LuaScript(
     takeOver + """
       local key = KEYS[1]
-      local phase = redis.call('HGET', key, 'phase')
+      local known = redis.call('HMGET', key, 'phase', 'ended')
+      local phase = known[1]
       if not phase then return {} end
       local wanted = phase
+      if known[2] and phase ~= 'cancelled' and ARGV[1] ~= 'resume' then return {'completed', 'completed', 0} end
       if phase == 'running' or phase == 'paused' then
         wanted = ({pause = 'paused', resume = 'running', cancel = 'cancelled'})[ARGV[1]]
       elseif phase == 'completed' or ARGV[1] ~= 'cancel' then

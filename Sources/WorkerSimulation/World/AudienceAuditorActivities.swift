@@ -132,9 +132,9 @@ extension AudienceAuditor {
 
   /// Nothing of it was sent, because of a newer one that was cancelled later.
   private func isSupersededByUndone(_ job: Job) -> Bool {
-    guard !job.outcomes.isEmpty, job.outcomes.allSatisfy({ $0.contains("\"outcome\":\"throttled\"") }) else {
-      return false
-    }
+    guard !job.outcomes.isEmpty, job.outcomes.allSatisfy({ $0.contains("\"outcome\":\"throttled\"") }),
+      !job.ends.values.joined().contains(where: { $0.name == "accepted" })
+    else { return false }
     return jobs.values.contains { $0.isUndone && $0.job.activity == job.job.activity && isOlder(job, than: $0) }
   }
 
@@ -151,7 +151,8 @@ extension AudienceAuditor {
 
   private func judgeNewest(_ activity: String, _ pushes: [String: [Push]], _ subscribers: [Member: Subscription]) {
     guard let newest = newest(activity) else { return }
-    if !newest.outcomes.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
+    // It may have given way to a newer one as a whole, and have come back when that was cancelled.
+    if newest.ends.isEmpty, !newest.outcomes.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
       // By Redis' clock, which may have jumped.
       if newest.outcomes.allSatisfy({ hasExpiredEarly($0, newest) }), !newest.outcomes.isEmpty { return }
       return fail("the newest state was never sent: \(activity): \(newest.job.id)")

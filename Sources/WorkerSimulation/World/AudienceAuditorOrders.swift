@@ -47,6 +47,8 @@ extension AudienceAuditor {
 
   /// A cancelled update or end of which nothing stays is shown nowhere at the end.
   func judgeUndone(_ activity: String, _ targets: [String], _ pushes: [String: [Push]]) {
+    // What was before it is a push of another job, which may be lost with a queue.
+    if jobs.values.contains(where: { $0.job.activity == activity && $0.mayBeLost }) { return }
     let undone = jobs.values.filter { $0.job.activity == activity && $0.isUndone && !isLossy($0) }
     for job in undone.sorted(by: { $0.job.number < $1.job.number }) where job.job.push != .start {
       // What came later for all is judged by itself; a device that does not take part any more shows what it had.
