@@ -25,6 +25,11 @@ import Testing
     #expect(!leaves.has(1) && leaves.last(of: member(1))?.body == [5], "its own is not kept any more")
     leaves.cancel(4)
     #expect(leaves.last(of: member(2, 4))?.body == [2] && leaves.has(4), "that one was cancelled")
+    for number: UInt32 in 20...24 {
+      leaves.append(revision(number), [1])
+      leaves.cancel(number)
+    }
+    #expect(leaves.last(of: member(2))?.body == [2], "cancelled ones take no place")
     leaves.append(revision(7), [7], insteadOf: 3)
     #expect(!leaves.has(3) && leaves.last(of: member(3))?.body == [7], "its job came twice")
   }

@@ -16,11 +16,11 @@ import Testing
     bench.turn(2)
   }
 
-  private func deliver(_ numbers: Range<Int>, of app: String, _ bench: LaneBench) {
+  private func deliver(_ numbers: Range<Int>, of app: String, _ bench: LaneBench, with member: String = "") {
     for number in numbers {
       bench.world.bodies[number] = """
         {"version":1,"id":"job-\(number)","app":"\(app)","push_type":"alert","to":{"token":"\(Hex.text(number, count: 16))"},\
-        "payload":{"aps":{"alert":"hello"}}}
+        \(member)"payload":{"aps":{"alert":"hello"}}}
         """
       bench.world.deliver(number)
     }
@@ -79,6 +79,28 @@ import Testing
     deliver(70..<80, of: full, bench)
     bench.turn(4)
     #expect(bench.world.requests.count == 23 && bench.world.retries.count == 38 && bench.contradiction == nil)
+  }
+
+  /// Nothing of them is sent, but each would hold its delivery until its outcome is taken.
+  @Test(arguments: [#""expiration":1,"#, #""priority":7,"#])
+  func jobsThatEndAtOnce_waitInRetryQueues(member: String) {
+    let bench = LaneBench(prefetch: 160)
+    bench.consume(0..<0)
+    bench.world.refusedApps = [full]
+    deliver(0..<20, of: full, bench, with: member)
+    bench.turn(240)
+    #expect(bench.jobsInFlight == 20 && bench.world.retries.isEmpty)
+    deliver(20..<120, of: full, bench, with: member)
+    bench.turn(4)
+    #expect(bench.world.retries.count == 100 && bench.jobsInFlight == 20 && bench.contradiction == nil)
+    deliver(120..<125, of: "com.example.app", bench, with: member)
+    bench.turn(4)
+    #expect(outcomes(of: "com.example.app", bench) == 5, "at once")
+    bench.turn(2_000)
+    #expect(bench.world.notes == ["results com.example.full refuses"])
+    bench.world.refusedApps = []
+    bench.turn(1_100)
+    #expect(bench.jobsInFlight == 0 && outcomes(of: full, bench) >= 20)
   }
 
   /// What is refused by all looks like many apps: they are tried together as often as one, and other apps' outcomes once.

@@ -20,7 +20,8 @@ package struct ActivityLeaves: Hashable, Sendable {
   package mutating func append(_ revision: ActivityRevision, _ body: [UInt8], insteadOf earlier: UInt32 = 0) {
     entries.removeAll { $0.revision.number == earlier }
     entries.insert(Entry(revision: revision, body: body), at: 0)
-    if entries.count > ActivityLeaves.countMaximum { entries.removeLast() }
+    guard entries.count > ActivityLeaves.countMaximum else { return }
+    entries.remove(at: entries.lastIndex { $0.body.isEmpty } ?? entries.count - 1)
   }
 
   /// May be called again.

@@ -56,9 +56,18 @@ package struct RetryPolicy: Hashable, Sendable {
   /// For a job whose pool has been stuck for this long: the longest delay that is longer than neither that nor the job's age, else the
   /// first. So a job waits at most as long again, and comes back less and less often.
   package func postpone(stuckMilliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
+    longest(from: stuckTier(stuckMilliseconds, times, now), times, now)
+  }
+
+  /// The same for a job that only waits to tell its end: also if its time is over by then.
+  package func postponedEnd(stuckMilliseconds: Int64, _ times: JobTimes, now: Now) -> Int {
+    delaysSeconds[stuckTier(stuckMilliseconds, times, now)]
+  }
+
+  private func stuckTier(_ milliseconds: Int64, _ times: JobTimes, _ now: Now) -> Int {
     let age = max(0, now.unixMilliseconds &- min(times.enqueuedAt, now.unixMilliseconds))
-    let longest = min(stuckMilliseconds, age)
-    return self.longest(from: delaysSeconds.lastIndex { Int64($0) * 1000 <= longest } ?? 0, times, now)
+    let longest = min(milliseconds, age)
+    return delaysSeconds.lastIndex { Int64($0) * 1000 <= longest } ?? 0
   }
 
   /// The delay for a job over its device's rate, which has room again after so long.

@@ -226,6 +226,7 @@ package struct Lane<
       try jobs[ticket].parse(with: &parser)
     } catch {
       jobs[ticket].refuse(error.detail)
+      if !jobs[ticket].job.app.isEmpty { jobs[ticket].app = counters.appIndex(of: jobs[ticket].job) }
       return
     }
     if jobs[ticket].metadata.undelivered == .unroutable {

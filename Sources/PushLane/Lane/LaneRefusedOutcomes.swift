@@ -168,13 +168,13 @@ extension Lane {
     return now.monotonic.milliseconds(since: since)
   }
 
-  /// A job whose outcome would be refused, too, waits as a whole in a retry queue, before anything is asked about it. false: it is started.
+  /// A job whose outcome would be refused, too, waits as a whole in a retry queue, before anything is asked about it. So does one whose end is
+  /// known, since it is invalid or its time is over: it would hold its delivery for as long. false: it is started.
   mutating func putOffIfRefused(_ job: Ticket, _ now: Now) -> Bool {
-    guard let milliseconds = refusedMilliseconds(job, now), mayBePutOff(job),
-      case .again(let delaySeconds) = settings.retry.postpone(
-        stuckMilliseconds: milliseconds, jobs[job].times, now: now)
+    guard let milliseconds = refusedMilliseconds(job, now), mayBePutOff(job, evenRefused: true),
+      let seconds = postponement(job, stuckMilliseconds: milliseconds, now)
     else { return false }
-    putOff(job, seconds: delaySeconds, now)
+    putOff(job, seconds: seconds, now)
     return true
   }
 }

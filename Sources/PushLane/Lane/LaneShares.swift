@@ -172,13 +172,24 @@ extension Lane {
   mutating func putOffIfLarge(_ job: Ticket, _ now: Now) -> Bool {
     guard jobs[job].heldBytes > settings.smallBodyBytes,
       bodyBytes[Int(jobs[job].tag.jobClass.rawValue)] > settings.largeBytesMaximum,
-      jobs[job].isPart || !jobs[job].isForAudience, mayBePutOff(job),
-      case .again(let delaySeconds) = settings.retry.postpone(
-        stuckMilliseconds: max(0, now.unixMilliseconds &- jobs[job].enqueuedAt) >> Int64(random.next() % 3),
-        jobs[job].times, now: now)
+      jobs[job].isPart || !jobs[job].isForAudience, mayBePutOff(job, evenRefused: true),
+      let seconds = postponement(
+        job, stuckMilliseconds: max(0, now.unixMilliseconds &- jobs[job].enqueuedAt) >> Int64(random.next() % 3), now)
     else { return false }
-    putOff(job, seconds: delaySeconds, now)
+    putOff(job, seconds: seconds, now)
     return true
+  }
+
+  /// How long a job waits in a retry queue, also one that is invalid or whose time is over; nil: it would not outlive that.
+  mutating func postponement(_ job: Ticket, stuckMilliseconds: Int64, _ now: Now) -> Int? {
+    if jobs[job].refusal != nil || isOver(job, now) {
+      return settings.retry.postponedEnd(stuckMilliseconds: stuckMilliseconds, jobs[job].times, now: now)
+    }
+    guard
+      case .again(let seconds) = settings.retry.postpone(
+        stuckMilliseconds: stuckMilliseconds, jobs[job].times, now: now)
+    else { return nil }
+    return seconds
   }
 
   /// A job that would hold up others waits as a whole in a retry queue. false: it is started.
@@ -196,9 +207,12 @@ extension Lane {
   }
 
   /// Nothing was asked about it, and it may have a copy.
-  /// - Parameter evenPoison: a job that may be poison may have one too, which carries on how often it was delivered.
-  mutating func mayBePutOff(_ job: Ticket, evenPoison: Bool = false) -> Bool {
-    jobs[job].nextTarget == 0 && jobs[job].refusal == nil && jobs[job].isolation == .process
+  /// - Parameters:
+  ///   - evenPoison: a job that may be poison may have one too, which carries on how often it was delivered.
+  ///   - evenRefused: an invalid job may, too, if its bytes are here.
+  mutating func mayBePutOff(_ job: Ticket, evenPoison: Bool = false, evenRefused: Bool = false) -> Bool {
+    jobs[job].nextTarget == 0 && jobs[job].isolation == .process
+      && (jobs[job].refusal == nil || evenRefused && !jobs[job].isOversized && jobs[job].metadata.undelivered == nil)
       && (evenPoison ? !jobs[job].tag.isIsolated : !jobs[job].takesOver)
   }
 
