@@ -218,6 +218,44 @@ struct AMQPConnectionStateTests {
     #expect(state.blockedReason == nil)
   }
 
+  /// An answer to each channel.flow; what is told changes with the first channel that is stopped, and with the last one that goes on.
+  @Test func aStoppedChannel_blocks() throws {
+    var state = try openState()
+    _ = state.requested(.openChannel, channel: 2)
+    _ = try state.received(.channelOpenOK, id: 0, channel: 2)
+    func flow(_ isActive: Bool, _ channel: UInt16 = 1) throws -> AMQPConnectionAction {
+      try state.received(.channelFlow(isActive: isActive), id: 0, channel: channel)
+    }
+    #expect(try flow(true) == .sendFlowOK(channel: 1, isActive: true, tell: nil))
+    #expect(try flow(false) == .sendFlowOK(channel: 1, isActive: false, tell: .blocked))
+    #expect(state.blockedReason == "channel.flow on channel 1")
+    #expect(try flow(false) == .sendFlowOK(channel: 1, isActive: false, tell: nil))
+    #expect(try state.received(.deliver(tag: 1, isRedelivered: false), id: 0, channel: 1) == .none)
+    let isTaken = try state.contentHeader(channel: 1, size: 0)
+    let event = state.takeContent(channel: 1, bodyMaximum: 10)
+    #expect(isTaken && event != nil, "it delivers")
+    #expect(try flow(false, 2) == .sendFlowOK(channel: 2, isActive: false, tell: nil))
+    #expect(try flow(true) == .sendFlowOK(channel: 1, isActive: true, tell: nil))
+    #expect(state.blockedReason == "channel.flow on channel 2")
+    #expect(try flow(true, 2) == .sendFlowOK(channel: 2, isActive: true, tell: .unblocked))
+    #expect(state.blockedReason == nil)
+  }
+
+  @Test func anAlarmAndAStoppedChannel_blockUntilBothAreOver() throws {
+    var state = try openState()
+    #expect(
+      try state.received(.channelFlow(isActive: false), id: 0, channel: 1)
+        == .sendFlowOK(channel: 1, isActive: false, tell: .blocked))
+    #expect(
+      try state.received(.connectionBlocked(reason: "low on memory"), id: 0, channel: 0) == .tell(.blocked))
+    #expect(state.blockedReason == "low on memory")
+    #expect(try state.received(.connectionUnblocked, id: 0, channel: 0) == .none)
+    #expect(state.blockedReason == "channel.flow on channel 1")
+    let close = try state.received(.channelClose(code: 404, text: "gone"), id: 0, channel: 1)
+    #expect(close == .sendChannelCloseOK(channel: 1, tell: .channelClosed(channel: 1)))
+    #expect(state.blockedReason == nil, "a new channel is not stopped")
+  }
+
   @Test func goodbye() throws {
     var state = try openState()
     let saidGoodbye = state.closeRequested()

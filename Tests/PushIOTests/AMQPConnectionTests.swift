@@ -114,6 +114,35 @@ struct AMQPConnectionTests {
     #expect(oversized == [false, false, true])
   }
 
+  /// channel.flow is answered behind what was published before it. A stopped channel that is closed stops nothing any more.
+  @Test func channelFlow_isAnswered_andStopsPublishing() throws {
+    let broker = try AMQPScriptedBroker()
+    broker.open()
+    _ = broker.received()
+    func flow(_ isActive: Bool) -> [UInt8] { AMQPFrames.method(0x0014_0014, [isActive ? 1 : 0]) }
+    func flowOK(_ isActive: Bool) -> [UInt8] { AMQPFrames.method(0x0014_0015, [isActive ? 1 : 0]) }
+    broker.connection.publish(
+      to: AMQPExchange("", isMandatory: false), channel: 1, routingKey: "q".utf8.span, properties: AMQPProperties(),
+      body: "job".utf8.span)
+    broker.send(flow(false) + AMQPFrames.ack(1))
+    #expect(broker.events() == [.blocked, .confirmed(channel: 1, sequence: 1, isMultiple: false)])
+    #expect(broker.connection.blockedReason == "channel.flow on channel 1")
+    let sent = broker.received()
+    #expect(Array(sent[7..<11]) == [0, 60, 0, 40], "the publish")
+    #expect(Array(sent.suffix(flowOK(false).count)) == flowOK(false))
+    broker.send(flow(true))
+    #expect(broker.events() == [.unblocked])
+    #expect(broker.received() == flowOK(true) && broker.connection.blockedReason == nil)
+
+    broker.send(flow(false))
+    #expect(broker.events() == [.blocked])
+    let close = broker.connection.request(.closeChannel, channel: 1)
+    #expect(broker.connection.blockedReason == nil)
+    #expect(broker.events() == [.unblocked])
+    broker.send(AMQPFrames.method(0x0014_0029))
+    #expect(broker.events() == [.completed(channel: 1, operation: close, reply: AMQPReply())])
+  }
+
   /// While no delivery is wanted, everything before it is reported; the delivery and all that follows stay, in order.
   @Test func deliveriesThatAreNotWantedStayWhereTheyAre() throws {
     let broker = try AMQPScriptedBroker()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushLane
 
-/// Returned messages, among publishes that are not confirmed yet.
+/// Returned messages, among publishes that are not confirmed yet, and a channel that is stopped.
 @Suite(.timeLimit(.minutes(1))) struct RabbitMQReturnTests {
   private struct Reported: Equatable {
     var confirmed: [UInt64] = []
@@ -67,6 +67,21 @@ import Testing
     world.server.confirm(published[1 - lost], number: UInt64(2 - lost))
     #expect(world.run { !$0.reported.confirmed.isEmpty })
     #expect(world.reported == Reported(confirmed: [sequences[1 - lost]], refused: [sequences[lost]]))
+  }
+
+  /// Nothing is published until the broker lets the channel go on; what is there is confirmed.
+  @Test func aStoppedChannel_takesNothing() throws {
+    let world = try World()
+    #expect(world.run { $0.isPublishing })
+    let sequence = world.publish()
+    #expect(world.run { $0.server.publishes.count == 1 })
+    let published = world.server.publishes[0]
+    world.server.flow(published, isActive: false)
+    #expect(world.run { !$0.broker.canPublish })
+    world.server.confirm(published, number: 1)
+    #expect(world.run { $0.reported.confirmed == [sequence] } && !world.broker.canPublish)
+    world.server.flow(published, isActive: true)
+    #expect(world.run { $0.broker.canPublish })
   }
 
   /// One confirm for many covers returned publishes too: they are reported, and their numbers are settled.

@@ -92,6 +92,11 @@ final class ScriptedRabbitMQ: ListenerDelegate {
     publish.session.method(0x003C_0050, big(number) + [isMultiple ? 1 : 0], channel: publish.channel)
   }
 
+  /// Stops the channel of this publish, or lets it go on.
+  func flow(_ publish: Publish, isActive: Bool) {
+    publish.session.method(0x0014_0014, [isActive ? 1 : 0], channel: publish.channel)
+  }
+
   /// Returns a message as unroutable.
   func giveBack(_ publish: Publish) {
     publish.session.method(

@@ -41,6 +41,8 @@ struct AMQPChannelState {
   var pending: [Pending] = []
   var content = Content.none
   var isConfirming = false
+  /// The broker takes no publishes on it now (channel.flow).
+  var isStopped = false
   /// Publishes on this channel since confirm.select: the last one's number.
   var publishedCount: UInt64 = 0
   /// Why the broker closed it.
@@ -52,6 +54,7 @@ struct AMQPChannelState {
     pending.removeAll()
     content = .none
     isConfirming = false
+    isStopped = false
     publishedCount = 0
   }
 }

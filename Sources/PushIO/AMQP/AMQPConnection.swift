@@ -23,6 +23,8 @@ package final class AMQPConnection: TransportDelegate {
   private var place = AMQPContentPlace.none
   /// A delivery that came while none was wanted: it is reported before everything after it, and its bytes stay at `place`.
   private var heldDelivery: AMQPEvent?
+  /// What no frame of the broker tells: our close of a channel that it had stopped.
+  private var untold: AMQPEvent?
   /// Something was received, or happened, since the last nil.
   private var hasNews = false
   /// The error that ended the connection, found outside `nextEvent`.
@@ -71,7 +73,7 @@ package final class AMQPConnection: TransportDelegate {
   package var isReady: Bool { state.phase == .ready }
   /// `.closed` was reported.
   package var isClosed: Bool { wasClosedReported }
-  /// The reason that a broker with an alarm gave; nil while it is not blocked.
+  /// Why the broker takes no publishes; nil while it does.
   package var blockedReason: String? { state.blockedReason }
   /// Product and version of the broker; empty before the handshake.
   package var server: String { state.server }
@@ -103,6 +105,7 @@ package final class AMQPConnection: TransportDelegate {
     }
     releaseContent()
     guard hasNews, let transport else { return nil }
+    if let event = untold.take() { return event }
     do throws(AMQPError) {
       while let frame = try nextFrame(transport) {
         guard let event = try take(frame, transport) else { continue }
@@ -257,8 +260,10 @@ package final class AMQPConnection: TransportDelegate {
       codec.appendChannelCloseOK(channel: channel, to: &transport.outbound)
       flushLater(transport)
       return event
-    case .sendFlowOK(let channel, let isActive):
+    case .sendFlowOK(let channel, let isActive, let event):
       codec.appendFlowOK(isActive: isActive, channel: channel, to: &transport.outbound)
+      flushLater(transport)
+      return event
     case .sendCloseOKAndEnd(let error):
       codec.appendConnectionCloseOK(to: &transport.outbound)
       flushLater(transport)
@@ -357,7 +362,9 @@ package final class AMQPConnection: TransportDelegate {
   /// flight.
   @discardableResult
   package func request(_ operation: AMQPOperation, channel: UInt16) -> UInt32 {
+    let wasBlocked = state.blockedReason != nil
     let number = state.requested(operation, channel: channel)
+    if wasBlocked, state.blockedReason == nil { (untold, hasNews) = (.unblocked, true) }
     guard let transport else { preconditionFailure("an open connection has a transport") }
     codec.append(operation, channel: channel, to: &transport.outbound)
     flushLater(transport)

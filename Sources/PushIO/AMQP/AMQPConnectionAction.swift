@@ -6,7 +6,7 @@ enum AMQPConnectionAction: Equatable {
   case sendTuneOKAndOpen(AMQPTuning)
   case tell(AMQPEvent)
   case sendChannelCloseOK(channel: UInt16, tell: AMQPEvent)
-  case sendFlowOK(channel: UInt16, isActive: Bool)
+  case sendFlowOK(channel: UInt16, isActive: Bool, tell: AMQPEvent?)
   /// Answer the broker's connection.close, then end with this error.
   case sendCloseOKAndEnd(AMQPError)
   /// Our connection.close was answered: end.

@@ -25,7 +25,8 @@ struct AMQPConnectionState {
   private(set) var phase = Phase.connecting
   private(set) var tuning = AMQPTuning(
     channelMax: 0, frameMax: AMQPConnectionState.frameMaxBeforeTune, heartbeatSeconds: 0)
-  private(set) var blockedReason: String?
+  /// The reason that the broker gave for an alarm; nil: it has none.
+  private var alarmReason: String?
   /// The last message that was taken is a delivery that the broker made before.
   private(set) var isLastRedelivered = false
   /// Where the last returned message was published to.
@@ -51,6 +52,11 @@ struct AMQPConnectionState {
     self.user = user
     self.virtualHost = virtualHost
     channels = Array(repeating: AMQPChannelState(), count: Int(options.channelCount) + 1)
+  }
+
+  /// Why nothing may be published; nil: it may. One stopped channel stops all: a connection publishes on one channel at a time.
+  var blockedReason: String? {
+    alarmReason ?? channels.firstIndex(where: \.isStopped).map { "channel.flow on channel \($0)" }
   }
 
   /// What the handshake waits for, in words.
@@ -256,7 +262,11 @@ struct AMQPConnectionState {
       channels[index].error = AMQPConnectionState.channelError(channel: channel, code: code, text: text)
       return .sendChannelCloseOK(channel: channel, tell: .channelClosed(channel: channel))
     case .channelFlow(let isActive):
-      return .sendFlowOK(channel: channel, isActive: isActive)
+      let wasBlocked = blockedReason != nil
+      channels[index].isStopped = !isActive
+      let isBlocked = blockedReason != nil
+      let event = isBlocked == wasBlocked ? nil : isBlocked ? AMQPEvent.blocked : .unblocked
+      return .sendFlowOK(channel: channel, isActive: isActive, tell: event)
     case .exchangeDeclareOK: return try answered(.exchangeDeclare, id: id, channel)
     case .exchangeDeleteOK: return try answered(.exchangeDelete, id: id, channel)
     case .queueDeclareOK(let messageCount, let consumerCount):
@@ -331,11 +341,11 @@ struct AMQPConnectionState {
       phase = .ready
       return .tell(.opened)
     case (_, .connectionBlocked(let reason)):
-      blockedReason = reason
+      alarmReason = reason
       return .tell(.blocked)
     case (_, .connectionUnblocked):
-      blockedReason = nil
-      return .tell(.unblocked)
+      alarmReason = nil
+      return blockedReason == nil ? .tell(.unblocked) : .none
     default:
       throw .unexpectedMethod(id: id, channel: 0)
     }

@@ -16,7 +16,8 @@ package enum AMQPEvent: Equatable, Sendable {
   case cancelled(channel: UInt16)
   /// The broker closed the channel; `channelError` says why. Its operations will not be answered.
   case channelClosed(channel: UInt16)
-  /// A memory or disk alarm: the broker stops reading what this connection publishes. `blockedReason` says why.
+  /// Publish nothing until `unblocked`: the broker has a memory or disk alarm and stops reading what this connection publishes, or it
+  /// stopped a channel. `blockedReason` says why.
   case blocked
   case unblocked
   /// The last event; `failure` has the reason, nil if we closed the connection.

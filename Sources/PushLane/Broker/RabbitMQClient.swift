@@ -67,7 +67,7 @@ package final class RabbitMQClient {
   /// The connection in use; nil while it is not up.
   package var connection: AMQPConnection? { isUp ? current : nil }
 
-  /// The reason that a broker with an alarm gave; nil while it is not blocked.
+  /// Why the broker takes no publishes; nil while it does.
   package var blockedReason: String? { current?.blockedReason }
 
   /// Connects, unless it does already.
