@@ -37,7 +37,7 @@ struct PoisonJobTests {
 
     let log = PoisonLog(poison: poison)
     var lives = 0
-    let isolation = IsolationPolicy(isolationCount: 3, limit: 8)
+    let isolation = IsolationPolicy(isolationCount: 3, aloneLimit: 5)
     while lives < 60 {
       lives += 1
       if try live(address, topology, log, isolation) { break }

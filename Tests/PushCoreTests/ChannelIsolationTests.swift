@@ -8,7 +8,7 @@ import Testing
   ) -> (decision: ChannelIsolation.Decision, carried: UInt32) {
     let isolation = ChannelIsolation(
       origin, deliveryCount: deliveryCount, carriedCount: carried,
-      policy: IsolationPolicy(isolationCount: 3, limit: 6))
+      policy: IsolationPolicy(isolationCount: 3, aloneLimit: 3))
     return (isolation.decision, isolation.carriedCount)
   }
 

@@ -3,7 +3,7 @@ import Testing
 
 /// A job's life in unfinished deliveries, a line each.
 @Suite struct IsolationPolicyTests {
-  private let policy = IsolationPolicy(isolationCount: 3, limit: 6)
+  private let policy = IsolationPolicy(isolationCount: 3, aloneLimit: 3)
 
   @Test func aJobThatEndsItsWorkers() {
     // In the queue of its class, with other jobs in flight.
@@ -54,6 +54,6 @@ import Testing
   @Test func theUsualOneStaysBelowWhatTheBrokerAllows() {
     let usual = IsolationPolicy()
     #expect(usual.isolationCount == 3)
-    #expect(usual.limit == 20)
+    #expect(usual.aloneLimit == 17)
   }
 }

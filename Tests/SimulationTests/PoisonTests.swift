@@ -32,7 +32,7 @@ import Testing
     // No job is given up early. A message ends at most three workers before it is copied; a worker that dies between the copy and its
     // acknowledgement leaves one more copy.
     let policy = IsolationPolicy()
-    #expect(run.deaths >= Int(policy.limit), "seed \(seed)")
+    #expect(run.deaths >= Int(policy.isolationCount + policy.aloneLimit), "seed \(seed)")
     #expect(
       run.deaths <= Int(policy.isolationCount) * (poison.count + run.world.broker.isolatedCopies), "seed \(seed)")
   }
@@ -40,7 +40,7 @@ import Testing
   /// Without isolation, a poison job crashes workers until it expires, and remains unknown.
   @Test func withoutIsolationPoisonIsNoDeadLetter() {
     var settings = WorldSettings()
-    settings.isolation = IsolationPolicy(isolationCount: 100_000, limit: 200_000)
+    settings.isolation = IsolationPolicy(isolationCount: 100_000, aloneLimit: 100_000)
     var run = SimulatedRun(seed: 1, faults: Faults(), settings: settings, poison: [3]) { SimulatedBroker(world: $0) }
     run.play()
     #expect(run.world.auditor.deadLetters.isEmpty)

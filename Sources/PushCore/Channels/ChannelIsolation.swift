@@ -16,7 +16,7 @@ package struct ChannelIsolation: Equatable, Sendable {
   }
 
   /// Of all isolated copies of a request.
-  package static let triesMaximum = Int64(IsolationPolicy().limit - IsolationPolicy().isolationCount)
+  package static let triesMaximum = Int64(IsolationPolicy().aloneLimit)
 
   package let decision: Decision
   /// Unfinished deliveries, alone, of this message and those that it is a copy of: what a copy carries.
@@ -38,7 +38,7 @@ package struct ChannelIsolation: Equatable, Sendable {
     case (.shared, .process): decision = .process
     case (.isolated, .isolate), (.isolated, .process):
       decision =
-        count >= policy.limit - policy.isolationCount
+        count >= policy.aloneLimit
         ? .fail : deliveryCount > 0 ? .postpone(seconds: Int64(count)) : .process
     }
   }

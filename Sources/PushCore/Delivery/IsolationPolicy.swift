@@ -24,14 +24,14 @@ package struct IsolationPolicy: Equatable, Sendable {
 
   /// After this many unfinished deliveries, a job is isolated.
   package var isolationCount: UInt32
-  /// After this many in all, it is not processed any more. The broker's own limit for one message must be far above `isolationCount`,
-  /// because a message that reaches it is moved without an outcome.
-  package var limit: UInt32
+  /// After this many unfinished deliveries alone, it is not processed any more. The broker's own limit for one message must be far above
+  /// `isolationCount`, because a message that reaches it is moved without an outcome.
+  package var aloneLimit: UInt32
 
-  package init(isolationCount: UInt32 = 3, limit: UInt32 = 20) {
-    precondition(isolationCount > 0 && limit > isolationCount, "a job is isolated before it is given up")
+  package init(isolationCount: UInt32 = 3, aloneLimit: UInt32 = 17) {
+    precondition(isolationCount > 0 && aloneLimit > 0, "a job is isolated before it is given up")
     self.isolationCount = isolationCount
-    self.limit = limit
+    self.aloneLimit = aloneLimit
   }
 
   /// - Parameters:
@@ -47,8 +47,7 @@ package struct IsolationPolicy: Equatable, Sendable {
       // The broker counts the next copy from 0; the total continues here.
       .isolate
     case .isolated:
-      isolatedCount(origin, deliveryCount: deliveryCount, carriedCount: carriedCount) >= limit - isolationCount
-        ? .fail : .process
+      isolatedCount(origin, deliveryCount: deliveryCount, carriedCount: carriedCount) >= aloneLimit ? .fail : .process
     }
   }
 
