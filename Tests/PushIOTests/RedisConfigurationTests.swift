@@ -27,7 +27,7 @@ struct RedisConfigurationTests {
   @Test(arguments: [
     "", "127.0.0.1:6379", "http://host", "redis://", "redis://:hunter2@", "redis://:hunter2@host:0",
     "redis://:hunter2@host:99999", "redis://:hunter2@host:port", "redis://user:hunter2/@host",
-    "redis://:hunter2@host/x",
+    "redis://:hunter2@host/x", "redis://host#hunter2", "redis-cluster://u:x@h1:1,u2:#@hunter2#9",
     "redis://:hunter2@host/-1", "redis://:hunter2@host?timeout=hunter2", "redis://:hunter2%@host",
     "redis://:hunter2%zz@host", "redis://:hunter2%ff@host", "redis://:hunter2%00@host", "redis://:hunter2@[::1",
     "redis://:hunter2@[::1]x", "redis-sentinel://a/main?sentinel_password=hunter2%",

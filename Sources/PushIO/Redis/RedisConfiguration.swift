@@ -206,11 +206,25 @@ package struct RedisConfiguration: Hashable, Sendable {
       portText = text[text.index(after: colon)...]
     }
     guard !host.isEmpty else { throw .invalidURL(rule: "has no host") }
+    // Else it may be the end of a password with an @ in it.
+    guard host.utf8.allSatisfy(isHostByte) else {
+      throw .invalidURL(rule: "has a host that is none (percent-encode : / @ ? # in user and password)")
+    }
     guard let portText else { return (String(host), defaultPort) }
     guard let port = UInt16(portText), port > 0 else {
       throw .invalidURL(rule: "the port is a number from 1 to 65535 (percent-encode : / @ ? in user and password)")
     }
     return (String(host), port)
+  }
+
+  /// Of a name or an address.
+  private static func isHostByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"):
+      true
+    default: "._-:%".utf8.contains(byte)
+    }
   }
 
   private static func decoded(_ text: Substring, field: String) throws(RedisError) -> String {
