@@ -13,9 +13,6 @@ package struct AdminClient {
   /// A header of `POST` requests, which no web page sets by itself.
   package static let commandHeader = "x-herald-command"
 
-  private static let timeoutMilliseconds: Int64 = 5_000
-  private static let answerBytesMaximum = 16 << 20
-
   private let host: String
   private let port: UInt16
   private let tokenFile: String?
@@ -92,67 +89,16 @@ package struct AdminClient {
   private func ask(
     _ method: String, _ path: String, token: AdminToken? = nil
   ) throws -> (status: Int, body: Data) {
-    let loop = try EventLoop()
-    let authorization = token.map { "Authorization: Bearer \($0.revealed)\r\n" } ?? ""
-    let exchange = Exchange(
-      request:
-        "\(method) \(path) HTTP/1.0\r\nHost: \(endpoint)\r\n\(Self.commandHeader): 1\r\n\(authorization)Content-Length: 0\r\n\r\n",
-      limit: Self.answerBytesMaximum)
-    var options = ConnectOptions()
-    options.connectTimeoutMilliseconds = Self.timeoutMilliseconds
-    let transport = Transport.connect(loop: loop, to: endpoint, tls: nil, options: options, delegate: exchange)
-    let end = loop.now.monotonic.adding(milliseconds: Self.timeoutMilliseconds)
-    while !exchange.isOver, loop.now.monotonic < end {
-      loop.poll(maximumWaitMilliseconds: 100)
-      loop.flush()
-    }
-    withExtendedLifetime(transport) { transport.abort() }
-    if let error = exchange.error, exchange.answer.isEmpty {
+    let authorization = token.map { ["Authorization: Bearer \($0.revealed)"] } ?? []
+    do {
+      return try HTTPCall(endpoint: endpoint).ask(method, path, headers: ["\(Self.commandHeader): 1"] + authorization)
+    } catch HTTPCall.Failure.unreachable(let text) {
       throw Failure(
-        description: "no worker answers at \(endpoint): \(error.text); check that one is running with this admin.port")
-    }
-    return try parse(exchange.answer, path)
-  }
-
-  private func parse(_ answer: [UInt8], _ path: String) throws -> (Int, Data) {
-    let all = Data(answer)
-    guard let head = all.range(of: Data("\r\n\r\n".utf8)) else {
-      throw Failure(description: "\(endpoint) did not answer \(path) within \(Self.timeoutMilliseconds) ms")
-    }
-    let line = String(decoding: all[..<head.lowerBound].prefix { $0 != 13 }, as: UTF8.self)
-    guard let status = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
+        description: "no worker answers at \(endpoint): \(text); check that one is running with this admin.port")
+    } catch HTTPCall.Failure.silent {
+      throw Failure(description: "\(endpoint) did not answer \(path) within \(HTTPCall.timeoutMilliseconds) ms")
+    } catch HTTPCall.Failure.notHTTP(let line) {
       throw Failure(description: "\(endpoint) is not a worker: it answered \(path) with \"\(line)\"")
-    }
-    return (status, Data(all[head.upperBound...]))
-  }
-
-  private final class Exchange: TransportDelegate {
-    private let request: String
-    private let limit: Int
-    private(set) var answer: [UInt8] = []
-    private(set) var isOver = false
-    private(set) var error: TransportError?
-
-    init(request: String, limit: Int) {
-      self.request = request
-      self.limit = limit
-    }
-
-    func transportDidOpen(_ transport: Transport) {
-      transport.outbound.append(request)
-    }
-
-    func transportDidReceive(_ transport: Transport) {
-      let count = transport.inbound.count
-      transport.inbound.withBytes { bytes in
-        for index in bytes.indices where answer.count < limit { answer.append(bytes[index]) }
-      }
-      transport.inbound.consume(count)
-    }
-
-    func transportDidClose(_ transport: Transport, error: TransportError?) {
-      isOver = true
-      self.error = error
     }
   }
 }

@@ -20,6 +20,8 @@ package struct Configuration: Equatable, Sendable {
     package let prefetch: Int
     package let caFile: String?
     package let trustsOnlyCAFile: Bool
+    /// nil: policies are not looked at.
+    package let management: ManagementAddress?
   }
 
   package struct Redis: Equatable, Sendable {
@@ -139,7 +141,8 @@ package struct Configuration: Equatable, Sendable {
     rabbitmq = RabbitMQ(
       urls: urls.isEmpty ? [values.text("rabbitmq.url")] : urls, prefix: values.text("rabbitmq.prefix"),
       prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"),
-      trustsOnlyCAFile: values.flag("rabbitmq.ca_only"))
+      trustsOnlyCAFile: values.flag("rabbitmq.ca_only"),
+      management: values.optionalText("rabbitmq.management_url").flatMap(ManagementAddress.init))
     redis = Redis(
       url: values.text("redis.url"), prefix: values.text("redis.prefix"),
       timeoutMilliseconds: values.integer("redis.timeout_ms"), caFile: values.optionalText("redis.ca_file"),

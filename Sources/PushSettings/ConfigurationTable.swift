@@ -19,6 +19,9 @@ extension ConfigurationOption {
       "rabbitmq.ca_file", .text(.file), .none, "A CA certificate for amqps://, in addition to the system's."),
     ConfigurationOption(
       "rabbitmq.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),
+    ConfigurationOption(
+      "rabbitmq.management_url", .text(.managementURL), .none,
+      "RabbitMQ's management API, in which herald check looks for policies that delete or refuse messages."),
 
     ConfigurationOption(
       "redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "The Redis that all workers share."),

@@ -9,6 +9,8 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
   case serviceURL
   /// `http://user:password@host:port`.
   case proxyURL
+  /// `http://user:password@host:port` or `https://…`.
+  case managementURL
   case file
   /// The start of the names of exchanges and queues.
   case brokerPrefix
@@ -29,6 +31,7 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
       "a URL redis://user:password@host:port/database (rediss:// for TLS, unix:///path, redis-cluster:// or redis-sentinel://)"
     case .serviceURL: "a URL https://host:port"
     case .proxyURL: "a URL http://user:password@host:port"
+    case .managementURL: "a URL http://user:password@host:port (https:// for TLS)"
     case .file: "a file's path, relative to the configuration file"
     case .brokerPrefix: "1 to 64 letters, digits, '.', '_' and '-'"
     case .keyPrefix: "at most 64 printable characters without spaces and braces"
@@ -41,7 +44,7 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
 
   var mayHoldPassword: Bool {
     switch self {
-    case .brokerURL, .redisURL, .serviceURL, .proxyURL: true
+    case .brokerURL, .redisURL, .serviceURL, .proxyURL, .managementURL: true
     case .file, .brokerPrefix, .keyPrefix, .age, .host, .rateLimit, .attributePath: false
     }
   }
@@ -57,6 +60,8 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
       return address.user == nil
     case .proxyURL:
       return ServiceAddress(text, scheme: "http", defaultPort: 8080) != nil
+    case .managementURL:
+      return ManagementAddress(text) != nil
     case .file:
       return !text.isEmpty && !text.utf8.contains(0) && !Self.isSecret(text)
     case .brokerPrefix:

@@ -58,7 +58,8 @@ struct CheckCommand: ParsableCommand {
     if json, let line = try? JSONEncoder().encode(finding) {
       print(String(decoding: line, as: UTF8.self))
     } else {
-      print("\(finding.isGood ? "ok  " : "FAIL") \(finding.subject): \(finding.text)")
+      let result = finding.isWarning ? "WARN" : finding.isGood ? "ok  " : "FAIL"
+      print("\(result) \(finding.subject): \(finding.text)")
     }
   }
 }

@@ -27,7 +27,7 @@ package final class RabbitMQServer: Sendable {
   private let process: Mutex<ChildProcess?>
 
   /// Starts it, and returns once it accepts connections. `configuration`: further lines of rabbitmq.conf.
-  package init(configuration: [String] = []) throws(TestFailure) {
+  package init(configuration: [String] = [], plugins: [String] = []) throws(TestFailure) {
     programs = try Self.findPrograms()
     port = try LoopbackPort.free()
     let distributionPort = try LoopbackPort.free()
@@ -38,7 +38,7 @@ package final class RabbitMQServer: Sendable {
 
     for name in ["home", "data", "log", "generated", "plugins"] { try folder.makeFolder(name) }
     try folder.write("HERALD\(UInt64.random(in: 0 ... .max))", to: "home/.erlang.cookie", permissions: 0o400)
-    try folder.write("[].\n", to: "enabled_plugins")
+    try folder.write("[\(plugins.joined(separator: ","))].\n", to: "enabled_plugins")
     try folder.write("", to: "environment.conf")
     let lines = [
       "listeners.tcp.1 = 127.0.0.1:\(port)", "disk_free_limit.absolute = 50MB",

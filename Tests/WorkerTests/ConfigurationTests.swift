@@ -73,7 +73,7 @@ import Testing
       case .text(.brokerURL): text = "amqp://a:b@c/d"
       case .text(.redisURL): text = "rediss://a/1"
       case .text(.serviceURL): text = "https://a:1"
-      case .text(.proxyURL): text = "http://a:1"
+      case .text(.proxyURL), .text(.managementURL): text = "http://a:1"
       case .text(.file), .text(.host), .text(.brokerPrefix), .text(.keyPrefix): text = "other"
       case .text(.age): text = "30m"
       case .text(.attributePath): text = "herald.activityId"
@@ -205,12 +205,15 @@ import Testing
         "HERALD_RABBITMQ_URL": "amqp://user:se%40cret@host/",
         "HERALD_RABBITMQ_URLS": "amqp://a:secret@b,amqps://c:sec@ret@d",
         "HERALD_REDIS_URL": "redis://:secret@host", "HERALD_APNS_PROXY": "http://user:secret@proxy:3128",
+        "HERALD_RABBITMQ_MANAGEMENT_URL": "https://user:secret@management",
       ])
     let text = configuration.effective.map { "\($0.path)=\($0.value)" }.joined(separator: "\n")
     #expect(!text.contains("secret") && !text.contains("ret@"))
     #expect(text.contains("rabbitmq.urls=[]") == false)
     #expect(text.contains("redis://:***@host"))
     #expect(text.contains("http://user:***@proxy:3128"))
+    #expect(text.contains("https://user:***@management"))
+    #expect(configuration.rabbitmq.management?.service.port == 15_671)
   }
 
   @Test func proxiesHaveALogin() throws {

@@ -2,6 +2,7 @@ import Foundation
 import PushCore
 import PushCredentials
 import PushIO
+import PushLane
 package import PushSettings
 
 /// Tests what a worker would use, for `herald check`: keys, certificates, RabbitMQ, Redis and every APNs host.
@@ -13,6 +14,8 @@ package struct Checker {
     package var text: String
     /// The configuration is the cause, not a service that is down.
     package var concernsConfiguration: Bool
+    /// Nothing fails of it yet.
+    package var isWarning = false
   }
 
   private static let connectMilliseconds: Int64 = 5000
@@ -43,6 +46,7 @@ package struct Checker {
     if let file = configuration.redis.tokenKeyFile { tell(tokenKey(file)) }
     if offline { return }
     tell(rabbitmq())
+    for finding in policies() { tell(finding) }
     let prefix = configuration.redis.prefix
     var optional: Set<RedisProbe.Use> = [.channels, .gateway]
     if configuration.registry.url == nil { optional.insert(.devices) }
@@ -154,6 +158,29 @@ package struct Checker {
       return good("rabbitmq", "\(admin.server) at \(admin.address)")
     } catch {
       return bad("rabbitmq", "\(urls): \(error)")
+    }
+  }
+
+  private func policies() -> [Finding] {
+    let subject = "rabbitmq policies"
+    guard let management = configuration.rabbitmq.management else {
+      return [good(subject, "not looked at: rabbitmq.management_url is not set")]
+    }
+    func warning(_ text: String) -> Finding {
+      Finding(subject: subject, isGood: true, text: text, concernsConfiguration: false, isWarning: true)
+    }
+    do {
+      let settings = configuration.rabbitmq
+      let tls =
+        management.usesTLS
+        ? try TLSContext.client(alpn: [], caFile: settings.caFile, trustsSystem: !settings.trustsOnlyCAFile) : nil
+      let broker = try AMQPAddress(settings.urls[0])
+      let topology = Topology(configuration)
+      let warnings = try ManagementAPI(management, broker: broker, tls: tls).policies(topology).warnings()
+      if !warnings.isEmpty { return warnings.map(warning) }
+      return [good(subject, "none deletes or refuses what is in Herald's queues")]
+    } catch {
+      return [warning("not looked at: \(error)")]
     }
   }
 
