@@ -80,7 +80,7 @@ import Testing
         == "topic: no credential may send to \"com.example.app.complication\": it is no topic of \"app\", \"calls\"")
     #expect(
       route(credentials, "com.example.app", .alert, credential: "calls") == """
-        credential: "calls" may not send to topic "com.example.app", only to com.example.app.voip-ptt, ptt
+        credential: "calls" may not send to topic "com.example.app", only to com.example.app.voip-ptt
         """)
     #expect(route(credentials, "com.example.app", .alert, topic: "com.example.app.voip-ptt") == "calls")
     #expect(route(credentials, "com.example.app", .other, topic: "com.example.app") == "app")

@@ -124,9 +124,14 @@ package final class CertificateFactory {
     return unsafe X509_add_ext(certificate, made, -1) == 1
   }
 
+  /// Each with a sequence of its kinds behind it, as Apple does.
   private static func add(topics: [String], to certificate: OpaquePointer) -> Bool {
     if topics.isEmpty { return true }
-    let texts = topics.flatMap { DERTexts.encode(tag: 0x0C, Array($0.utf8)) }
+    let texts = topics.flatMap { topic in
+      let kind = "push-type.\(topic.split(separator: ".").last ?? "")"
+      return DERTexts.encode(tag: 0x0C, Array(topic.utf8))
+        + DERTexts.encode(tag: 0x30, DERTexts.encode(tag: 0x0C, Array(kind.utf8)))
+    }
     let value = DERTexts.encode(tag: 0x30, texts)
     let object = unsafe OBJ_txt2obj("1.2.840.113635.100.6.3.6", 1)
     let data = unsafe ASN1_OCTET_STRING_new()

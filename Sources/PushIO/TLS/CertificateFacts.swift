@@ -16,7 +16,7 @@ package struct CertificateFacts: Sendable, Equatable {
   package let notBeforeUnixSeconds: Int64
   package let notAfterUnixSeconds: Int64
   package let dnsNames: [String]
-  /// Texts in Apple's extensions 1.2.840.113635.100.6.3.4 and .6 (topics and their kinds), in their order.
+  /// The topics in Apple's extensions 1.2.840.113635.100.6.3.4 and .6, in their order.
   package let appleTopics: [String]
   /// Kind and length of its key: `RSA 2048`, `EC 256`.
   package let keyText: String
@@ -43,7 +43,7 @@ package struct CertificateFacts: Sendable, Equatable {
     dnsNames = unsafe CertificateFacts.dnsNames(of: certificate)
     appleTopics = ["1.2.840.113635.100.6.3.4", "1.2.840.113635.100.6.3.6"].flatMap { identifier in
       unsafe DERTexts(CertificateFacts.extensionBytes(identifier, of: certificate)).texts
-    }
+    }.filter { $0.contains(".") }
     keyText = unsafe CertificateFacts.keyText(of: certificate)
     keyDigest = unsafe CertificateFacts.keyDigest(of: certificate)
   }

@@ -1,10 +1,11 @@
-/// Extracts the texts in a DER value, in order: enough for extensions that are sequences of strings.
+/// Extracts the texts of a DER value, in order: of the value itself, or of the sequence that it is, not of sequences in that one.
 struct DERTexts {
   private let bytes: [UInt8]
   private(set) var texts: [String] = []
 
-  /// A certificate is foreign input: its nesting and its number of texts are bounded.
-  private static let depthMaximum = 8
+  /// Apple puts the kinds of a topic into a sequence behind it.
+  private static let depthMaximum = 1
+  /// A certificate is foreign input.
   private static let textsMaximum = 256
 
   init(_ bytes: [UInt8]) {
