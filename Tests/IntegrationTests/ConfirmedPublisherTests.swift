@@ -132,6 +132,7 @@ struct ConfirmedPublisherTests {
       return bench.loop.now.monotonic.milliseconds(since: start) > 2_500
     }
     #expect(endings.count > 100 && endings.allSatisfy { $0 == .refused }, "\(endings.count)")
+    #expect(bench.publisher.refusedDestinations == [RefusedDestination(name: "\(bench.prefix).dead", app: nil)])
     try bench.liftLimit(server)
     let isTaken = bench.turn {
       publish()
@@ -140,6 +141,11 @@ struct ConfirmedPublisherTests {
     #expect(isTaken, "\(endings.count) endings; \(bench.notices)")
     let message = bench.message("dead") { _ in }
     #expect(bench.turn { bench.publisher.takes(message) })
+    #expect(
+      bench.turn {
+        publish()
+        return bench.publisher.refusedDestinations.isEmpty
+      })
   }
 
   /// A queue of an analyst that gets them is full. Those of other apps go on.

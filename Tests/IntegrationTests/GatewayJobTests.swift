@@ -183,6 +183,13 @@ struct GatewayJobTests {
     ])
     let some = try world.ask("POST", "/v1/jobs", headers: headers, body: lines)
     #expect(some.status == 202 && answers(some, 202) > 0 && answers(some, 503) > 0, "\(some.body.prefix(300))")
+    // Whoever watches the gateway sees it, as of workers.
+    let metric = "herald_publish_refused{destination=\"\(world.prefix).jobs\",app=\"\",role=\"gateway\"}"
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 100) { () -> Bool? in
+      _ = try? world.ask("POST", "/v1/jobs", body: world.job())
+      return world.metric(metric) == 1 ? true : nil
+    }
+    #expect(isTold == true)
     _ = try rabbitmq.rabbitmqctl(["clear_policy", "full"])
     // RabbitMQ goes on refusing what comes over the same channel.
     let other = try GatewayWorld("lines", rabbitmq: rabbitmq, prefix: world.prefix, isLogged: false)

@@ -16,8 +16,20 @@ struct RefusedDeadLetterTests {
     return world
   }
 
+  /// The metric says that the queue refuses this part of the worker.
+  private func expectMetric(of role: String, _ world: WorkerWorld) {
+    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).dead\",app=\"\",role=\"\(role)\"} 1\n"
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 100) {
+      world.admin("/metrics")?.body.contains(metric) == true ? true : nil
+    }
+    #expect(isTold == true, "\(role)")
+  }
+
   /// Waits until the queue has taken the dead letters of all.
-  private func expectDeadLetters(_ count: Int, _ world: WorkerWorld, _ worker: WorkerProcess) throws {
+  private func expectDeadLetters(
+    _ count: Int, of role: String, _ world: WorkerWorld, _ worker: WorkerProcess
+  ) throws {
+    expectMetric(of: role, world)
     let dead = "\(world.prefix).dead"
     _ = try world.rabbitmq.rabbitmqctl(["clear_policy", dead])
     var letters: [OutsideClient.Message] = []
@@ -43,7 +55,7 @@ struct RefusedDeadLetterTests {
     try world.waitForOutcomes(120)
     let outcomes = try world.takeOutcomes()
     #expect(outcomes.count == 120 && outcomes.count { $0.outcome == "invalid" } == 100)
-    try expectDeadLetters(100, world, worker)
+    try expectDeadLetters(100, of: "lane", world, worker)
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
   }
 
@@ -58,7 +70,7 @@ struct RefusedDeadLetterTests {
     let good =
       "{\"version\":1,\"id\":\"good\",\"app\":\"com.example.app\",\"action\":\"ensure\",\"name\":\"cup\",\"storage\":\"none\"}"
     #expect(try requester.ask([.init(good)], queue: queue).count == 1, "\(worker.log)")
-    try expectDeadLetters(count, world, worker)
+    try expectDeadLetters(count, of: "channels", world, worker)
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
   }
 
@@ -77,8 +89,19 @@ struct RefusedDeadLetterTests {
     let result = try world.herald(["enqueue", "--class", "bulk"], input: lines)
     #expect(result.output == "\(count) of \(count) jobs confirmed\n", "\(result.errors)")
     try world.waitForOutcomes(count)
-    try expectDeadLetters(count, world, worker)
+    try expectDeadLetters(count, of: "expansions", world, worker)
     #expect(try world.takeOutcomes().count == count)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+  }
+  /// A registration that is none, and what RabbitMQ gave up: their consumers say that they cannot put it there.
+  @Test func refusedConsumersAreInTheMetrics() throws {
+    let world = try world("dead-registrations")
+    let worker = try world.startWorker()
+    try world.outside.publish("{}", exchange: "", routingKey: "\(world.prefix).registrations")
+    // From an exchange of nobody's: none of Herald's consumers carries it out.
+    try world.outside.publish("{}", exchange: "\(world.prefix).dead", routingKey: "")
+    for role in ["registrations", "undelivered"] { expectMetric(of: role, world) }
+    _ = try world.rabbitmq.rabbitmqctl(["clear_policy", "\(world.prefix).dead"])
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
   }
 }

@@ -218,7 +218,8 @@ struct WorkerBrokerFaultTests {
     #expect(world.waitUntilReady(), "\(worker.log)")
     try world.publishJobs(0..<100)
     #expect(worker.waitForLine("results refuses messages", seconds: 20), "\(worker.log)")
-    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).results\",app=\"com.example.app\"} 1\n"
+    let metric =
+      "\nherald_publish_refused{destination=\"\(world.prefix).results\",app=\"com.example.app\",role=\"lane\"} 1\n"
     let isTold = ChildProcess.poll(timeoutMilliseconds: 5_000, everyMilliseconds: 100) {
       world.admin("/metrics")?.body.contains(metric) == true ? true : nil
     }
@@ -290,7 +291,8 @@ struct WorkerBrokerFaultTests {
       #expect(isTold == true, "round \(round): \(worker.log)")
       print("round \(round): the others' outcomes after \(ContinuousClock.now - start)")
     }
-    let metric = "\nherald_publish_refused{destination=\"\(world.prefix).results\",app=\"com.example.full\"} 1\n"
+    let metric =
+      "\nherald_publish_refused{destination=\"\(world.prefix).results\",app=\"com.example.full\",role=\"lane\"} 1\n"
     #expect(world.admin("/metrics")?.body.contains(metric) == true)
     // Of that app only what was on its way, and few of those again.
     let refused = try world.takeOutcomes().filter { $0.jobID?.hasPrefix("full-") == true }

@@ -35,7 +35,8 @@ package struct DestinationState: Sendable {
   /// How many may be unconfirmed; 0: it refused, and is probed; nil: all.
   private var window: Int?
   private var isProbing = false
-  private var isNoted = false
+  /// It refuses for so long that people should know.
+  package private(set) var isNoted = false
   /// When something was last published to it.
   package private(set) var publishedAt = Instant(nanoseconds: .min)
   private var delayMilliseconds = DestinationState.delayMilliseconds

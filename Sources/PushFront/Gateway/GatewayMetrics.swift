@@ -84,6 +84,10 @@ final class GatewayMetrics: Sendable {
     text.sample([:], status.outcomeBytes)
     text.family("herald_rabbitmq_connected", .gauge, "Whether RabbitMQ takes what is published.")
     text.sample(["role": "gateway"], status.isRabbitMQReady)
+    text.family("herald_publish_refused", .gauge, "Whether this exchange or queue refuses what the gateway publishes.")
+    for destination in status.refusing {
+      text.sample(["destination": destination, "app": "", "role": "gateway"], true)
+    }
     text.family("herald_redis_up", .gauge, "Whether Redis is connected.")
     text.sample([:], status.isRedisConnected)
     return text.text

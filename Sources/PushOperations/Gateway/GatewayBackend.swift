@@ -9,6 +9,8 @@ package final class GatewayBackend: Sendable {
   package struct Status: Sendable {
     package var isRabbitMQReady = false
     package var isRedisConnected = false
+    /// Exchanges and queues that refuse what it publishes.
+    package var refusing: [String] = []
     package var confirmed: UInt64 = 0
     package var unconfirmed: UInt64 = 0
     /// Published messages that RabbitMQ has neither confirmed nor refused yet.
@@ -236,7 +238,8 @@ package final class GatewayBackend: Sendable {
     state.withLock { state in
       state.status = Status(
         isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,
-        confirmed: backend.publisher.confirmedCount, unconfirmed: backend.publisher.unconfirmedCount,
+        refusing: backend.publisher.refusing, confirmed: backend.publisher.confirmedCount,
+        unconfirmed: backend.publisher.unconfirmedCount,
         open: backend.publisher.openCount, numberedLocally: backend.numberedLocally,
         keysReadAt: backend.keys.readAt, readers: backend.outcomes.readerCount,
         outcomeBytes: backend.outcomes.heldBytes, isFull: backend.publisher.isFull)

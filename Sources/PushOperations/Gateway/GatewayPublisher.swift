@@ -57,6 +57,8 @@ final class GatewayPublisher {
   }
 
   var isReady: Bool { publisher.isReady && !publisher.isBlocked }
+  /// Exchanges and queues that refuse what it publishes.
+  var refusing: [String] { publisher.refusedDestinations.map(\.name).sorted() }
   var openCount: Int { publisher.unconfirmedCount }
   /// No request waits for its confirms.
   var isIdle: Bool { batches.isEmpty }

@@ -112,6 +112,7 @@ final class ChannelConsumerLoop {
   var counters: ChannelCounters {
     var counters = registry.counters
     counters.inFlight = requests.count
+    counters.refusing = publisher.refusedDestinations
     counters.isConnected = isConsuming && redis.isConnected
     return counters
   }

@@ -1,4 +1,5 @@
 package import PushCore
+package import PushLane
 
 /// Events of channels in this process since the start. Counters only grow; `counts` and `inFlight` are gauges.
 package struct ChannelCounters: Sendable {
@@ -22,6 +23,8 @@ package struct ChannelCounters: Sendable {
   package var inFlight = 0
   /// Lanes' questions for a storage policy that were answered.
   package var policiesResolved: UInt64 = 0
+  /// Destinations that refuse what it publishes.
+  package var refusing: [RefusedDestination] = []
   package var isConnected = false
 
   package struct RequestKey: Hashable, Sendable {

@@ -68,6 +68,7 @@ package final class ExpansionConsumerLoop: ConsumerLoop {
   package var counters: ExpansionCounters {
     var counters = runner.counters
     counters.inFlight = queue.inFlight
+    counters.refusing = queue.refusedDestinations
     counters.isConnected = queue.isConsuming && redis.isConnected
     return counters
   }

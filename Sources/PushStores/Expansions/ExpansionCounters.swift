@@ -1,3 +1,5 @@
+package import PushLane
+
 /// Events of audiences in this process since the start. Counters only grow; the others are gauges.
 package struct ExpansionCounters: ConsumerCounters {
   /// Steps whose pages were published.
@@ -25,6 +27,8 @@ package struct ExpansionCounters: ConsumerCounters {
   package var givenUp: UInt64 = 0
   /// Messages of both queues in progress.
   package var inFlight = 0
+  /// Destinations that refuse what it publishes.
+  package var refusing: [RefusedDestination] = []
   package var isConnected = false
 
   package init() {}

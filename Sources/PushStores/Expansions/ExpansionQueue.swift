@@ -59,6 +59,7 @@ final class ExpansionQueue {
   private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
 
   var inFlight: Int { deliveries.count }
+  var refusedDestinations: [RefusedDestination] { publisher.refusedDestinations }
 
   // MARK: - Until empty
 

@@ -100,6 +100,8 @@ package final class ConfirmedPublisher {
   private static let declarationMilliseconds: Int64 = 1_000
   /// Between two fresh channels.
   private static let renewalMilliseconds: Int64 = 1_000
+  /// What is published once tries a destination only while somebody publishes: what it said so long ago may be over.
+  private static let triedMilliseconds: Int64 = 60_000
   /// Results of so many apps refuse for themselves; those of others together.
   private static let appsMaximum = 16
   /// Much longer than a broker needs, even while its queues elect a leader.
@@ -129,6 +131,13 @@ package final class ConfirmedPublisher {
 
   /// Published and not confirmed.
   package var unconfirmedCount: Int { sent.count }
+
+  /// What refuses for so long that people should know, and was tried lately. For metrics.
+  package var refusedDestinations: [RefusedDestination] {
+    if refusing.isEmpty { return [] }
+    let lately = loop.now.monotonic.adding(milliseconds: -ConfirmedPublisher.triedMilliseconds)
+    return refusing.filter { $0.value.state.isNoted && $0.value.state.publishedAt > lately }.map(\.key.refused)
+  }
 
   /// Bytes that the broker has not read yet.
   package var unsentBytes: Int { client.connection?.outboundCount ?? 0 }

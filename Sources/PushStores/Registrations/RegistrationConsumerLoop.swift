@@ -96,6 +96,7 @@ package final class RegistrationConsumerLoop: ConsumerLoop {
     counters.putOff = putOffCount
     counters.conflicts = registry.counters.conflicts
     counters.latePushes = activities.latePushes
+    counters.refusing = publisher.refusedDestinations
     counters.isConnected = isConsuming && redis.isConnected
     return counters
   }

@@ -1,3 +1,5 @@
+package import PushLane
+
 /// Results of registrations in this process since the start. Counters only grow; the others are gauges.
 package struct RegistrationCounters: ConsumerCounters {
   package struct Key: Hashable, Sendable {
@@ -23,6 +25,8 @@ package struct RegistrationCounters: ConsumerCounters {
   package var conflicts: UInt64 = 0
   /// Pushes to update tokens that came after an update or the end of their activity.
   package var latePushes: UInt64 = 0
+  /// Destinations that refuse what it publishes.
+  package var refusing: [RefusedDestination] = []
   /// The queue is consumed, and Redis is connected.
   package var isConnected = false
 

@@ -30,6 +30,8 @@ package struct UndeliveredCounters: ConsumerCounters {
   package var taken: [String: UInt64] = [:]
   /// Taken from the queue and not acknowledged.
   package var inFlight = 0
+  /// Destinations that refuse what it publishes.
+  package var refusing: [RefusedDestination] = []
   package var isConnected = false
 
   package init() {}

@@ -62,6 +62,7 @@ package final class UndeliveredConsumerLoop: ConsumerLoop {
     var counters = UndeliveredCounters()
     counters.taken = taken
     counters.inFlight = tags.count
+    counters.refusing = publisher.refusedDestinations
     counters.isConnected = isConsuming
     return counters
   }

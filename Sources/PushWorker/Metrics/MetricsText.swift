@@ -9,14 +9,16 @@ package enum MetricsText {
   ///   - tokens: when each key's provider token was issued, Unix seconds, and how often one was made.
   ///   - certificates: when each credential's certificate expires, Unix seconds.
   ///   - revocations: whether each credential is revoked.
+  ///   - refusing: what refuses the publishes of each consumer beside the lanes.
   package static func make(
     _ reports: [LaneReport], tokens: [ProviderTokens.Snapshot],
-    certificates: [(credential: String, notAfter: Int64)], revocations: [(credential: String, isRevoked: Bool)] = []
+    certificates: [(credential: String, notAfter: Int64)], revocations: [(credential: String, isRevoked: Bool)] = [],
+    refusing: [(role: String, destinations: [RefusedDestination])] = []
   ) -> String {
     var out = PrometheusText()
     jobs(reports, &out)
     apns(reports, &out)
-    brokerAndState(reports, &out)
+    brokerAndState(reports, refusing, &out)
     movement(reports, &out)
     credentials(tokens, certificates, &out)
     out.family("herald_credential_revoked", .gauge, "1: the credential is revoked, and its jobs wait.")
@@ -190,19 +192,26 @@ package enum MetricsText {
     out.sample([:], reports.reduce(0) { $0 + $1.badDeviceTokenWarnings })
   }
 
-  private static func brokerAndState(_ reports: [LaneReport], _ out: inout PrometheusText) {
+  private static func brokerAndState(
+    _ reports: [LaneReport], _ refusing: [(role: String, destinations: [RefusedDestination])],
+    _ out: inout PrometheusText
+  ) {
     out.family("herald_rabbitmq_connected", .gauge, "Lanes whose connection of this role is open.")
     var connected: [String: Int] = [:]
     for role in reports.flatMap(\.rabbitmqConnected) { connected[role.role, default: 0] += role.isConnected ? 1 : 0 }
     for (role, count) in connected.sorted(by: { $0.key < $1.key }) { out.sample(["role": role], count) }
     out.family("herald_rabbitmq_blocked", .gauge, "1 while the broker refuses publishes because of an alarm.")
     out.sample([:], reports.contains(where: \.isBlocked))
-    out.family("herald_publish_refused", .gauge, "Lanes whose messages this exchange or queue refuses.")
-    let refusing = Dictionary(grouping: reports.flatMap(\.refusing)) { $0 }
-    for (destination, lanes) in refusing.sorted(by: {
-      ($0.key.name, $0.key.app ?? "") < ($1.key.name, $1.key.app ?? "")
-    }) {
-      out.sample(["destination": destination.name, "app": destination.app ?? ""], lanes.count)
+    out.family(
+      "herald_publish_refused", .gauge,
+      "Lanes, consumers or gateways (role) whose messages this exchange or queue refuses.")
+    for (role, destinations) in [(role: "lane", destinations: reports.flatMap(\.refusing))] + refusing {
+      let counts = Dictionary(grouping: destinations) { $0 }.mapValues(\.count)
+      for (destination, count) in counts.sorted(by: {
+        ($0.key.name, $0.key.app ?? "") < ($1.key.name, $1.key.app ?? "")
+      }) {
+        out.sample(["destination": destination.name, "app": destination.app ?? "", "role": role], count)
+      }
     }
     out.family("herald_outcomes_unconfirmed", .gauge, "Publishes that the broker has not confirmed.")
     out.sample([:], reports.reduce(0) { $0 + $1.unconfirmed })

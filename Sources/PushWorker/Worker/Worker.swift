@@ -305,11 +305,16 @@ package final class Worker: Sendable {
       )
     }
     // Including lanes that did not answer, or have ended.
+    let (channels, registrations) = (channelConsumer.counters, registrationConsumer.counters)
+    let (expansions, undelivered) = (expansionConsumer.counters, undeliveredConsumer.counters)
     return MetricsText.make(
-      controls.compactMap(\.lastReport), tokens: tokens, certificates: certificates,
-      revocations: revocations)
-      + ChannelMetrics.text(channelConsumer.counters) + RegistrationMetrics.text(registrationConsumer.counters)
-      + ExpansionMetrics.text(expansionConsumer.counters) + UndeliveredMetrics.text(undeliveredConsumer.counters)
+      controls.compactMap(\.lastReport), tokens: tokens, certificates: certificates, revocations: revocations,
+      refusing: [
+        ("channels", channels.refusing), ("expansions", expansions.refusing),
+        ("registrations", registrations.refusing), ("undelivered", undelivered.refusing),
+      ])
+      + ChannelMetrics.text(channels) + RegistrationMetrics.text(registrations) + ExpansionMetrics.text(expansions)
+      + UndeliveredMetrics.text(undelivered)
   }
 
   /// The state of every pool, for `/status` and `herald check --live`.
