@@ -247,17 +247,18 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
-  /// It gets one app's outcomes alone. That app's jobs do not take the prefetch, and another one's outcomes come at once.
-  @Test func aFullQueueOfOneAppsOutcomes_holdsUpNoOtherApp() throws {
-    let world = try WorkerWorld("app-full")
+  /// Gets the outcomes of com.example.full alone, of which it takes one.
+  private func bindFullQueue(_ world: WorkerWorld, _ admin: AMQPAdmin) throws -> String {
     let queue = "\(world.prefix).analyst"
-    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
-    defer { admin.close() }
     try admin.perform(
       .declareQueue(
         name: queue,
         arguments: [AMQPArgument("x-max-length", .number(1)), AMQPArgument("x-overflow", .text("reject-publish"))]))
     try admin.perform(.bind(queue: queue, exchange: "\(world.prefix).results", routingKey: "*.*.com.example.full"))
+    return queue
+  }
+
+  private func startWorkerOfBoth(_ world: WorkerWorld) throws -> WorkerProcess {
     let credential = """
       \u{20} - name: other
           team_id: \(world.simulator.teamID)
@@ -270,6 +271,51 @@ struct WorkerBrokerFaultTests {
     let worker = try world.startWorker(
       configuration: world.configuration().replacing("limits:", with: credential))
     #expect(world.waitUntilReady(), "\(worker.log)")
+    return worker
+  }
+
+  /// More jobs for audiences than an expansion consumer takes at once end with an outcome that is refused.
+  @Test func aFullQueueOfOneAppsOutcomes_holdsUpNoOthersAudiences() throws {
+    let world = try WorkerWorld("app-full-audiences")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
+    defer { admin.close() }
+    let queue = try bindFullQueue(world, admin)
+    let worker = try startWorkerOfBoth(world)
+    func publish(_ numbers: Range<Int>, of app: String) throws {
+      let jobs = numbers.map {
+        """
+        {"version":1,"id":"\(app)-\($0)","app":"\(app)","push_type":"alert","to":{"segment":"NONE"},\
+        "payload":{"aps":{"alert":"x"}}}
+        """
+      }
+      let enqueued = try world.herald(["enqueue"], input: jobs.joined(separator: "\n") + "\n")
+      #expect(enqueued.status == 0, "\(enqueued.errors)")
+    }
+    try publish(0..<560, of: "com.example.full")
+    #expect(worker.waitForLine("results refuses messages of com.example.full", seconds: 20), "\(worker.log)")
+    try publish(0..<3, of: "com.example.app")
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 20) { () -> Bool? in
+      let others = (try? world.takeOutcomes().filter { $0.jobID?.hasPrefix("com.example.app-") == true }) ?? []
+      return others.count >= 3 ? true : nil
+    }
+    #expect(isTold == true, "\(worker.log)")
+    try admin.perform(.deleteQueue(name: queue))
+    let areTold = ChildProcess.poll(timeoutMilliseconds: 90_000, everyMilliseconds: 100) { () -> Bool? in
+      let ids = Set(((try? world.takeOutcomes()) ?? []).compactMap(\.jobID))
+      return ids.count == 563 ? true : nil
+    }
+    #expect(areTold == true, "\(worker.log)")
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    #expect(try world.outside.drain("\(world.prefix).dead").count == 563, "a dead letter each")
+  }
+
+  /// It gets one app's outcomes alone. That app's jobs do not take the prefetch, and another one's outcomes come at once.
+  @Test func aFullQueueOfOneAppsOutcomes_holdsUpNoOtherApp() throws {
+    let world = try WorkerWorld("app-full")
+    let admin = try AMQPAdmin(patientURL: world.rabbitmq.url)
+    defer { admin.close() }
+    let queue = try bindFullQueue(world, admin)
+    let worker = try startWorkerOfBoth(world)
     func publish(_ numbers: Range<Int>) throws {
       let jobs = numbers.map {
         world.job("full-\($0)", number: 1_000 + $0).replacing("com.example.app", with: "com.example.full")

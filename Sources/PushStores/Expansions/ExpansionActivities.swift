@@ -196,7 +196,8 @@ extension ExpansionRunner {
         outcome: .throttled, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt, receivedAt: delivery.firstSeen,
         sentAt: nil, completedAt: loop.now.unixMilliseconds)
       record.isSuppressed = true
-      delivery.publish([outcome(record, job, delivery.metadata)]) { delivery.finish() }
+      let refused = { [self] in waitForOutcome(delivery) }
+      delivery.publish([outcome(record, job, delivery.metadata)], orElse: refused) { delivery.finish() }
     }
     end(step.job)
   }

@@ -53,15 +53,17 @@ final class ExpansionDelivery {
   private var publishes: [Publish] = []
   private var unconfirmedCount = 0
   private var then: (() -> Void)?
+  private var orElse: (() -> Void)?
+  private var isOutcomeRefused = false
   private(set) var isFinished = false
   /// Its dead letter was refused: the broker itself dead-letters it, once it is finished.
-  var isLeftToBroker = false
+  private(set) var isLeftToBroker = false
   /// Its connection is gone: it will be redelivered.
   var isGone = false {
     didSet {
       // The continuation holds a reference to the delivery.
       publishes = []
-      then = nil
+      (then, orElse) = (nil, nil)
     }
   }
 
@@ -102,12 +104,13 @@ final class ExpansionDelivery {
   }
 
   /// Publishes these messages, and calls `then` once all are confirmed.
-  func publish(_ publishes: [Publish], then: @escaping () -> Void) {
+  /// - Parameter orElse: called instead if an outcome among them was refused for long: others' deliveries must not wait for that.
+  func publish(_ publishes: [Publish], orElse: (() -> Void)? = nil, then: @escaping () -> Void) {
     precondition(self.then == nil && !isFinished, "one thing at a time is published of a delivery")
     if publishes.isEmpty { return then() }
     self.publishes = publishes
     unconfirmedCount = publishes.count
-    self.then = then
+    (self.then, self.orElse, isOutcomeRefused) = (then, orElse, false)
   }
 
   /// What is to be published now.
@@ -117,16 +120,20 @@ final class ExpansionDelivery {
     return publishes
   }
 
-  /// The broker has one of them.
-  func confirmed() { unconfirmedCount -= 1 }
+  /// The broker has one of them, or will not have it.
+  func ended(_ publish: Publish, isConfirmed: Bool) {
+    unconfirmedCount -= 1
+    if isConfirmed { return }
+    if case .outcome = publish.target { isOutcomeRefused = true } else { isLeftToBroker = true }
+  }
 
   /// Nothing is left to do: acknowledge it.
   func finish() { isFinished = true }
 
-  /// Continues if all its messages are confirmed.
+  /// Continues if all its messages have ended.
   func advance() {
-    guard let next = then, unconfirmedCount == 0 else { return }
-    then = nil
+    guard unconfirmedCount == 0, let next = isOutcomeRefused ? orElse : then else { return }
+    (then, orElse) = (nil, nil)
     next()
   }
 }

@@ -24,6 +24,11 @@ extension ExpansionRunner {
       left()
       outcomePublished(job)
     }
+    let refused = { [self] in
+      waitForOutcome(delivery)
+      left()
+      outcomePublished(job)
+    }
     store.progress(job) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
@@ -38,10 +43,10 @@ extension ExpansionRunner {
           case .success(.some(let body)):
             let orElse = { [self] (failure: RedisClient.Failure) in
               guard let detail = unread(failure, job.scope, delivery) else { return later(failure) }
-              publishOutcome(job, progress, body, detail, [], delivery, then)
+              publishOutcome(job, progress, body, detail, [], delivery, orElse: refused, then)
             }
             endActivityJob(progress, body, delivery, orElse: orElse) { [self] detail, broadcasts in
-              publishOutcome(job, progress, body, detail, broadcasts, delivery, then)
+              publishOutcome(job, progress, body, detail, broadcasts, delivery, orElse: refused, then)
             }
           }
         }
@@ -75,7 +80,11 @@ extension ExpansionRunner {
           var job = PushJob()
           guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
           let record = completed(progress, detail: detail)
-          delivery.publish([outcome(record, job, delivery.metadata)]) { [self] in
+          let refused = { [self] in
+            waitForOutcome(delivery)
+            end(step.job)
+          }
+          delivery.publish([outcome(record, job, delivery.metadata)], orElse: refused) { [self] in
             delivery.finish()
             end(step.job)
           }
@@ -98,13 +107,13 @@ extension ExpansionRunner {
 
   private func publishOutcome(
     _ audience: AudienceID, _ progress: ExpansionProgress, _ body: [UInt8], _ detail: String?, _ broadcasts: [Publish],
-    _ delivery: ExpansionDelivery, _ then: @escaping () -> Void
+    _ delivery: ExpansionDelivery, orElse refused: @escaping () -> Void, _ then: @escaping () -> Void
   ) {
     var job = PushJob()
     // It was parsed when it came. If this version refuses it, it still gets its outcome.
     _ = try? read(body, progress.metadata, into: &job)
     let record = completed(progress, detail: detail)
-    delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
+    delivery.publish(broadcasts + [outcome(record, job, progress.metadata)], orElse: refused) { [self] in
       counters.completed += 1
       untilStored(delivery, { [store] in store.finish(audience, then: $0) }, then: then)
     }

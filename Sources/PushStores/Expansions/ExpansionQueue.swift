@@ -210,10 +210,13 @@ final class ExpansionQueue {
     for delivery in deliveries {
       for publish in delivery.takePublishes() {
         isPublishing = true
-        let isDeadLetter = if case .deadLetter = publish.target { true } else { false }
+        let mayEnd =
+          switch publish.target {
+          case .deadLetter, .outcome: true
+          case .page, .step, .retry, .latePage, .channelRequest: false
+          }
         publisher.publish(
-          publish.body, as: message(publish, of: delivery),
-          waitingMaximum: isDeadLetter ? settings.refusedMaximum : nil)
+          publish.body, as: message(publish, of: delivery), waitingMaximum: mayEnd ? settings.refusedMaximum : nil)
       }
     }
     guard isPublishing else { return }
@@ -243,11 +246,8 @@ final class ExpansionQueue {
           publish, of: delivery, RabbitMQPublishProperties(properties), isRepeated: isRepeated,
           unixMilliseconds: loop.now.unixMilliseconds)
       },
-      then: { ending in
-        // Only of a dead letter that is refused, and that RabbitMQ makes then.
-        if ending != .confirmed { delivery.isLeftToBroker = true }
-        delivery.confirmed()
-      })
+      // Only a dead letter or an outcome can end otherwise.
+      then: { delivery.ended(publish, isConfirmed: $0 == .confirmed) })
   }
 
   /// - Parameter isRepeated: the broker may have it already.

@@ -401,18 +401,21 @@ final class ExpansionRunner {
     let record = OutcomeRecord(
       outcome: outcome, detail: detail, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt,
       receivedAt: delivery.firstSeen, sentAt: nil, completedAt: now)
-    var publishes = [self.outcome(record, job, delivery.metadata)]
-    if outcome != .expired {
-      publishes.append(
-        Publish(
-          target: .deadLetter(reason: outcome == .invalid ? "invalid" : "failed", detail: detail), body: delivery.body,
-          metadata: delivery.metadata))
+    let letter = Publish(
+      target: .deadLetter(reason: outcome == .invalid ? "invalid" : "failed", detail: detail), body: delivery.body,
+      metadata: delivery.metadata)
+    let refused = { [self] in
+      waitForOutcome(delivery)
+      if let stored { end(stored) }
     }
-    delivery.publish(publishes) { [self] in
-      guard let stored else { return delivery.finish() }
-      untilStored(delivery, { [store] in store.forget(stored, then: $0) }) { [self] in
-        delivery.finish()
-        end(stored)
+    // The letter comes second: a refused outcome brings the message back, and makes no more of them.
+    delivery.publish([self.outcome(record, job, delivery.metadata)], orElse: refused) { [self] in
+      delivery.publish(outcome == .expired ? [] : [letter]) { [self] in
+        guard let stored else { return delivery.finish() }
+        untilStored(delivery, { [store] in store.forget(stored, then: $0) }) { [self] in
+          delivery.finish()
+          end(stored)
+        }
       }
     }
   }

@@ -103,6 +103,11 @@ extension ExpansionRunner {
     }
   }
 
+  /// An outcome is refused, and more wait for that than may: the message comes back later, and tells it then.
+  func waitForOutcome(_ delivery: ExpansionDelivery) {
+    wait(delivery, seconds: ExpansionRunner.delay(waited: loop.now.unixMilliseconds - delivery.firstSeen))
+  }
+
   // MARK: Redis
 
   /// Redis did not answer: the message is retried, and nothing is lost.
