@@ -13,7 +13,8 @@ package final class LaneNotices {
 
   /// The line to log now; nil if there is none.
   package func report(_ notice: LaneNotice, _ now: Now) -> LaneNotice? {
-    guard let logged = quiet.report(notice.subject, notice.text, now: now.monotonic) else {
+    let state = notice.isEvent ? "\(now.monotonic.nanoseconds) \(notice.text)" : notice.text
+    guard let logged = quiet.report(notice.subject, state, now: now.monotonic) else {
       held[notice.subject] = notice
       return nil
     }

@@ -166,6 +166,8 @@ package struct LaneNotice: Sendable {
   package var subject: String
   package var text: String
   package var metadata: Logger.Metadata
+  /// It tells what happened, and not what is: the same text again is another one.
+  package var isEvent = false
 
   package init(_ level: Logger.Level, _ subject: String, _ text: String, _ metadata: Logger.Metadata = [:]) {
     self.level = level

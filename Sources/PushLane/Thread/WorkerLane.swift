@@ -129,13 +129,14 @@ package final class WorkerLane: LoopWork {
         notices.append(LaneNotice(.warning, "redis", "redis: \(reason); this lane's own memory stands in"))
       case .recovered: notices.append(LaneNotice(.info, "redis", "redis: working again"))
       case .silent(let silence):
-        notices.append(
-          LaneNotice(
-            .warning, "redis silence",
-            """
-            redis: silent for \(silence.milliseconds) ms: this lane's own memory decided \(silence.decidedCount) \
-            admissions, which are ambiguous
-            """))
+        var notice = LaneNotice(
+          .warning, "redis silence",
+          """
+          redis: silent for \(silence.milliseconds) ms: this lane's own memory decided \(silence.decidedCount) \
+          admissions, which are ambiguous
+          """)
+        notice.isEvent = true
+        notices.append(notice)
       }
     }
     if let text = lane.directory.takeUnreadable() {
